@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.plan.nodes import SortKey, WindowCall, WindowFrame
+from qcore.plan.nodes import ColumnDistance, SortKey, WindowCall, WindowFrame
 from qcore.plan.window_calls import operator_call, window_type
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -74,12 +74,19 @@ class Rows:
         return inside
 
     def _within(self, at: int, position: int, frame: WindowFrame) -> bool:
-        start, end = frame.start, frame.end
+        start, end = (self._distance(end, position) for end in (frame.start, frame.end))
         if frame.mode == "range":
             return self._reaches(at, position, start, False) and self._reaches(at, position, end, True)
         places = range(len(self.rows)) if frame.mode == "rows" else self.group
         distance = places[at] - places[position]
         return (start is None or distance >= start) and (end is None or distance <= end)
+
+    def _distance(self, end: Any, position: int) -> Any:
+        """One end of a row's frame. That of a column is the row's value."""
+        if not isinstance(end, ColumnDistance):
+            return end
+        value = self.rows[position][end.column]
+        return -value if end.is_preceding else value
 
     def _reaches(self, at: int, position: int, distance: Any, is_end: bool) -> bool:
         """Whether a row is not beyond one end of a frame by values."""

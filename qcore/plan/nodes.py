@@ -169,7 +169,15 @@ class SortKey:
     nulls_first: bool = False
 
 
-WindowDistance: TypeAlias = int | float | pa.MonthDayNano | None
+@dataclass(frozen=True, eq=False)
+class ColumnDistance:
+    """A distance of each row's own: the value of an int64 column, which is neither negative nor null."""
+
+    column: str
+    is_preceding: bool
+
+
+WindowDistance: TypeAlias = int | float | pa.MonthDayNano | ColumnDistance | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +186,9 @@ class WindowFrame:
     partition's end.
 
     The unit is rows, groups of peers or, in mode 'range', a distance in the one ordering column: in the column's
-    smallest unit, a float for floats, an interval for dates and timestamps if it has months. `exclude` leaves out rows
-    of the frame: the 'current row', the 'group' of the row and its peers, or 'ties', only the peers.
+    smallest unit, a float for floats, an interval for dates and timestamps if it has months. Rows and groups may be
+    counted by a column. `exclude` leaves out rows of the frame: the 'current row', the 'group' of the row and its
+    peers, or 'ties', only the peers.
     """
 
     mode: str = "range"
@@ -194,17 +203,18 @@ class WindowCall:
 
     `function` is an aggregate, or row_number, rank, dense_rank, percent_rank, cume_dist, ntile, partition_rows (the
     number of rows of the partition), lag, lead, first_value, last_value or nth_value. `number` is the distance of lag
-    and lead, the position of nth_value and the number of buckets of ntile. `second` is an aggregate's second argument;
-    with `distinct` equal values of a frame count once. `ignore_nulls` makes functions of another row's value skip
-    nulls. `filter` is a boolean column. `order_by` orders the rows of an aggregate, first_value or last_value instead
-    of the node's order. `parameter` is a separator or a fraction. The argument of median and quantile_cont is float64,
-    that of string_agg text.
+    and lead, the position of nth_value and the number of buckets of ntile, or the int64 column that has it for each
+    row: the result is null where it is null. `second` is an aggregate's second argument; with `distinct` equal values
+    of a frame count once. `ignore_nulls` makes functions of another row's value skip nulls. `filter` is a boolean
+    column. `order_by` orders the rows of an aggregate, first_value or last_value instead of the node's order.
+    `parameter` is a separator or a fraction. The argument of median and quantile_cont is float64, that of string_agg
+    text.
     """
 
     name: str
     function: str
     argument: str | None = None
-    number: int = 1
+    number: int | str = 1
     frame: WindowFrame = WindowFrame()
     second: str | None = None
     distinct: bool = False
@@ -216,11 +226,11 @@ class WindowCall:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the call reads."""
-        return tuple(
-            name
-            for name in (self.argument, self.second, self.filter, *(key.column for key in self.order_by))
-            if name is not None
-        )
+        number = self.number if isinstance(self.number, str) else None
+        distances = [end.column for end in (self.frame.start, self.frame.end) if isinstance(end, ColumnDistance)]
+        order = [key.column for key in self.order_by]
+        parts = (self.argument, self.second, self.filter, number, *order, *distances)
+        return tuple(name for name in parts if name is not None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from qcore.expression.types import is_text
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
 from qcore.functions.catalogue import expr_type
 from qcore.plan.aggregate_calls import fraction, separator
-from qcore.plan.nodes import WindowCall, WindowDistance
+from qcore.plan.nodes import ColumnDistance, WindowCall, WindowDistance
 
 # Functions whose result is an integer: a row's position in its partition, or its size.
 PLACES = frozenset({"row_number", "rank", "dense_rank", "ntile", "partition_rows"})
@@ -114,7 +114,9 @@ def operator_call(call: WindowCall) -> tuple[Any, ...]:
     )
 
 
-def _bound(distance: WindowDistance) -> int | float | tuple[int, int, int] | None:
+def _bound(distance: WindowDistance) -> int | float | tuple[int, int, int] | tuple[str, int] | None:
+    if isinstance(distance, ColumnDistance):
+        return distance.column, -1 if distance.is_preceding else 1
     return tuple(distance) if isinstance(distance, pa.MonthDayNano) else distance
 
 

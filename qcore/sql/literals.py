@@ -82,7 +82,8 @@ def bind_escaped_text(binder: Binder, node: Any, place: Place) -> Bound:
 
 def bind_interval(binder: Binder, node: Any, place: Place) -> Bound:
     """INTERVAL '3' DAY, INTERVAL '1 month 3 days', INTERVAL (n) DAY."""
-    value, unit = take(node, "this", "unit")
+    # The parser marks a fraction of a text, as in '1.5 hours': it is in the text too.
+    value, unit, _ = take(node, "this", "unit", "fraction_in_string")
     word = "" if unit is None else str(take(unit, "this")[0]).lower()
     while type(value).__name__ == "Paren":
         (value,) = take(value, "this")

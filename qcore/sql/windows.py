@@ -19,7 +19,7 @@ from qcore.expression.types import is_text
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.plan.aggregate_calls import fraction, separator
-from qcore.plan.nodes import PlanNode, SortKey, Window, WindowCall, WindowFrame
+from qcore.plan.nodes import ColumnDistance, PlanNode, SortKey, Window, WindowCall, WindowFrame
 from qcore.plan.projections import add_columns
 from qcore.plan.schema import same_type
 from qcore.plan.window_calls import ENDS, EXCLUSIONS, FRACTIONS, PLACES, VALUES, range_distance, window_type
@@ -31,7 +31,6 @@ from qcore.sql.scope import Place
 from qcore.sql.subqueries import Rewrite, join_subqueries
 
 _WHOLE = WindowFrame("rows", None, None)
-_NEXT_IS = {"lag": -1, "lead": 1}
 _QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
 
 # A value to order by, descending, nulls first.
@@ -48,14 +47,36 @@ class _Definition:
 
 
 @dataclass
+class _Frame:
+    """A frame, and the distances of its ends that are values of the rows: the frame's have no column names yet."""
+
+    frame: WindowFrame
+    start: Bound | None = None
+    end: Bound | None = None
+
+
+_ALL_ROWS = _Frame(_WHOLE)
+
+
+@dataclass
 class _Call:
-    """A call of the Window operator. Its `call` has no column names yet: those are in `values`."""
+    """A call of the Window operator. Its `call` has no column names yet: the others have the values. `number` is None
+    for a constant.
+    """
 
     call: WindowCall
     argument: Bound | None
     second: Bound | None
     filter: Bound | None
     order_by: list[SortValue]
+    number: Bound | None
+    frame: _Frame
+
+    @property
+    def values(self) -> list[Bound]:
+        """What it reads of each row."""
+        parts = (self.argument, self.second, self.filter, self.number, self.frame.start, self.frame.end)
+        return [part for part in parts if part is not None]
 
 
 @dataclass
@@ -140,7 +161,7 @@ class Windows:
             for value in (
                 *group.partition_by,
                 *(key[0] for key in group.order_by),
-                *(part for one in group.calls for part in (one.argument, one.second, one.filter) if part is not None),
+                *(part for one in group.calls for part in one.values),
             )
         ]
         return any(names & column_names(value.expr) for value in values)
@@ -160,17 +181,22 @@ class Windows:
         self._groups.append(_Group(partition_by, order_by, []))
         return self._groups[-1]
 
-    def _frame(self, spec: Any, order: list[SortValue], place: Place) -> WindowFrame:
+    def _frame(self, spec: Any, order: list[SortValue], place: Place) -> _Frame:
         if spec is None:
-            return WindowFrame() if order else _WHOLE
+            return _Frame(WindowFrame()) if order else _ALL_ROWS
         kind, start, start_side, end, end_side, exclude = take(
             spec, "kind", "start", "start_side", "end", "end_side", "exclude"
         )
         mode = str(kind).lower()
         bounds: list[Any] = []
+        own: list[Bound | None] = []
         for value, side in ((start, start_side), (end or "CURRENT ROW", end_side)):
             is_end = bool(bounds)
-            distance = self._distance(value, side, place)
+            distance = self._distance(value, side, mode, place)
+            own.append(distance if isinstance(distance, Bound) else None)
+            if isinstance(distance, Bound):
+                bounds.append(ColumnDistance("", str(side).upper() == "PRECEDING"))
+                continue
             if mode == "range" and distance not in (None, 0):
                 if len(order) != 1:
                     raise PlanError("a RANGE frame with a distance needs exactly one column to order by")
@@ -182,18 +208,23 @@ class Windows:
         excluded = "no others" if exclude is None else str(getattr(exclude, "name", exclude)).lower().replace("_", " ")
         if excluded not in EXCLUSIONS:
             raise PlanError(f"EXCLUDE {excluded.upper()} is not known; there are {', '.join(EXCLUSIONS).upper()}")
-        return WindowFrame(mode, bounds[0], bounds[1], excluded)
+        return _Frame(WindowFrame(mode, bounds[0], bounds[1], excluded), own[0], own[1])
 
-    def _distance(self, value: Any, side: Any, place: Place) -> Any:
+    def _distance(self, value: Any, side: Any, mode: str, place: Place) -> Any:
+        """The distance of a frame's end: None for the partition's end, a constant, or the value that each row has."""
         if isinstance(value, str):
             return None if value.upper() == "UNBOUNDED" else 0
         bound = self._binder.expression(value, place)
         number = _constant(bound.expr)
+        if number is None and pa.types.is_integer(bound.type) and mode != "range":
+            return _as(bound, pa.int64())
         if isinstance(number, bool) or not isinstance(number, (int, float, Decimal, pa.MonthDayNano)):
             self._binder.blame(value)
+            if mode != "range":
+                raise PlanError(f"a frame of {mode.upper()} is counted in whole numbers, not in {bound.type}")
             raise PlanError(
-                "a frame's distances are constants: whole numbers for ROWS and GROUPS, numbers or intervals for RANGE; "
-                "one that each row has of its own takes a join with the rows around it, by row_number()"
+                "the distances of a RANGE frame are constants, numbers or intervals, because its ends are sought from "
+                "row to row; one that each row has of its own takes a join of the rows with those in its range"
             )
         sign = -1 if str(side).upper() == "PRECEDING" else 1
         if isinstance(number, pa.MonthDayNano):
@@ -211,7 +242,7 @@ class Windows:
         arguments: list[Bound],
         filter: Bound | None,
         group: _Group,
-        frame: WindowFrame,
+        frame: _Frame,
         place: Place,
     ) -> Bound:
         if parts.distinct:
@@ -223,50 +254,58 @@ class Windows:
             raise PlanError(f"the window function {name} cannot have a FILTER")
         if name == "ntile":
             number = self._number(parts, arguments, 0)
-            if number < 1:
+            if isinstance(number, int) and number < 1:
                 raise PlanError(f"ntile({number}): the number of tiles must be positive")
-            return self._add(group, WindowCall("", name, None, number, _WHOLE), [])
+            return self._add(group, WindowCall("", name), [], number=number)
         if name in PLACES | FRACTIONS:
             if arguments:
                 raise PlanError(f"{name} takes no arguments")
-            return self._add(group, WindowCall("", name, None, 1, _WHOLE), [])
-        most = 3 if name in _NEXT_IS else 2 if name == "nth_value" else 1
+            return self._add(group, WindowCall("", name), [])
+        most = 3 if name in ("lag", "lead") else 2 if name == "nth_value" else 1
         if not 1 <= len(arguments) <= most or (name == "nth_value" and len(arguments) < 2):
             raise PlanError(f"{name} takes {'1' if most == 1 else '2' if name == 'nth_value' else '1 to 3'} arguments")
         if name in ENDS:
-            one = WindowCall("", name, None, 1, frame, ignore_nulls=parts.ignore_nulls)
-            return self._add(group, one, arguments, filter, order)
+            one = WindowCall("", name, ignore_nulls=parts.ignore_nulls)
+            return self._add(group, one, arguments, filter, order, frame)
         if len(arguments) > 1 and _constant(arguments[1].expr) is None and isinstance(arguments[1].expr, Literal):
             return Bound(Literal(None, arguments[0].type), arguments[0].type)
         number = self._number(parts, arguments, 1)
-        one = WindowCall("", name, None, number, frame, ignore_nulls=parts.ignore_nulls)
-        value = self._add(group, one, arguments[:1])
+        one = WindowCall("", name, ignore_nulls=parts.ignore_nulls)
+        value = self._add(group, one, arguments[:1], frame=frame, number=number)
         if len(arguments) < 3 or (isinstance(arguments[2].expr, Literal) and arguments[2].expr.value is None):
             return value
-        return self._or_default(value, arguments[2], number * _NEXT_IS[name], parts.ignore_nulls, group)
+        return self._or_default(name, value, arguments[2], number, parts.ignore_nulls, group)
 
-    def _or_default(self, value: Bound, default: Bound, distance: int, ignore_nulls: bool, group: _Group) -> Bound:
-        """The value of lag or lead, or the default where there is no such row."""
+    def _or_default(
+        self, name: str, value: Bound, default: Bound, distance: int | Bound, ignore_nulls: bool, group: _Group
+    ) -> Bound:
+        """The value of lag or lead, or the default where there is no such row. Null for a distance that is null."""
         expr = default.expr if same_type(default.type, value.type) else Cast(default.expr, value.type)
+        by: Any = distance.expr if isinstance(distance, Bound) else distance
         if ignore_nulls:
-            return Bound(call("coalesce", value.expr, expr), value.type)
-        number = self._add(group, WindowCall("", "row_number", None, 1, _WHOLE), [])
-        rows = self._add(group, WindowCall("", "partition_rows", None, 1, _WHOLE), [])
-        position = call("add", number.expr, distance)
-        exists = call("and", call("greater_equal", position, 1), call("less_equal", position, rows.expr))
-        return Bound(Case(((exists, value.expr),), expr), value.type)
+            made = call("coalesce", value.expr, expr)
+        else:
+            number = self._add(group, WindowCall("", "row_number"), [])
+            rows = self._add(group, WindowCall("", "partition_rows"), [])
+            position = call("add" if name == "lead" else "subtract", number.expr, by)
+            exists = call("and", call("greater_equal", position, 1), call("less_equal", position, rows.expr))
+            made = Case(((exists, value.expr),), expr)
+        if isinstance(distance, Bound):
+            made = Case(((call("is_not_null", by), made),))
+        return Bound(made, value.type)
 
-    def _number(self, parts: CallParts, arguments: list[Bound], position: int) -> int:
+    def _number(self, parts: CallParts, arguments: list[Bound], position: int) -> int | Bound:
+        """A distance or position: a constant, or the value that each row has."""
         if len(arguments) <= position:
             if parts.name.lower() == "ntile":
                 raise PlanError("ntile takes the number of tiles")
             return 1
-        number = _constant(arguments[position].expr)
+        given = arguments[position]
+        number = _constant(given.expr)
+        if number is None and pa.types.is_integer(given.type):
+            return _as(given, pa.int64())
         if not isinstance(number, int) or isinstance(number, bool):
-            raise PlanError(
-                f"{parts.name} takes a whole number as a constant; for one that each row has of its own number the "
-                "rows by row_number() and join them"
-            )
+            raise PlanError(f"{parts.name} counts in whole numbers, not in {given.type}; cast the number to BIGINT")
         return number
 
     def _aggregate(
@@ -276,7 +315,7 @@ class Windows:
         arguments: list[Bound],
         filter: Bound | None,
         group: _Group,
-        frame: WindowFrame,
+        frame: _Frame,
         place: Place,
     ) -> Bound:
         def add(
@@ -289,11 +328,9 @@ class Windows:
             given, parameter = _aggregate_arguments(function, list(arguments))
             if len(given) > (2 if function in PAIRS else 1):
                 raise PlanError(f"{function} of {len(given)} arguments over a window is not supported")
-            one = WindowCall(
-                "", function, None, 1, frame, distinct=distinct, ignore_nulls=parts.ignore_nulls, parameter=parameter
-            )
+            one = WindowCall("", function, distinct=distinct, ignore_nulls=parts.ignore_nulls, parameter=parameter)
             is_ordered = function in KEEP_VALUES or function in ("first", "last", "any_value")
-            return self._add(group, one, given, filter, list(order) if is_ordered else [])
+            return self._add(group, one, given, filter, list(order) if is_ordered else [], frame)
 
         return bind_aggregate(
             name,
@@ -320,12 +357,16 @@ class Windows:
         arguments: Sequence[Bound],
         filter: Bound | None = None,
         order: Sequence[SortValue] = (),
+        frame: _Frame = _ALL_ROWS,
+        number: int | Bound = 1,
     ) -> Bound:
         argument = arguments[0] if arguments else None
         second = arguments[1] if len(arguments) > 1 else None
         type_ = _result_type(one, argument, second)
-        one = replace(one, name=self._binder.names.new(one.function))
-        group.calls.append(_Call(one, argument, second, filter, list(order)))
+        of_rows = number if isinstance(number, Bound) else None
+        constant = 1 if isinstance(number, Bound) else number
+        one = replace(one, name=self._binder.names.new(one.function), number=constant, frame=frame.frame)
+        group.calls.append(_Call(one, argument, second, filter, list(order), of_rows, frame))
         self.outputs[one.name] = type_
         return Bound(Column(one.name), type_)
 
@@ -353,6 +394,14 @@ class Windows:
         def keys(order: Sequence[SortValue]) -> tuple[SortKey, ...]:
             return tuple(SortKey(column(value), *direction) for value, *direction in order)
 
+        def frame(of: _Frame) -> WindowFrame:
+            start, end = of.frame.start, of.frame.end
+            if of.start is not None and isinstance(start, ColumnDistance):
+                start = replace(start, column=column(of.start))
+            if of.end is not None and isinstance(end, ColumnDistance):
+                end = replace(end, column=column(of.end))
+            return replace(of.frame, start=start, end=end)
+
         nodes = []
         for group in self._groups:
             if not group.calls:
@@ -364,6 +413,8 @@ class Windows:
                     second=None if one.second is None else column(one.second),
                     filter=None if one.filter is None else column(one.filter),
                     order_by=keys(one.order_by),
+                    number=one.call.number if one.number is None else column(one.number),
+                    frame=frame(one.frame),
                 )
                 for one in group.calls
             )

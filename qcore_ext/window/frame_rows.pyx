@@ -15,7 +15,7 @@ cdef int frame_rows_init(
 ) except -1 nogil:
     self.rows = rows
     self.exclusion = frame.exclusion
-    self.from_first = frame.from_first and frame.exclusion == EXCLUDE_NO_OTHERS
+    self.from_first = frame.from_first and frame.exclusion == EXCLUDE_NO_OTHERS and not frame.end.of_rows.of_column
     self.bounds = buffer_new(account, 2 * rows.n * sizeof(uint32_t))
     self.lo = <uint32_t*> self.bounds.data
     self.hi = self.lo + rows.n

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport MemoryAccount
-from qcore_ext.window.partition_rows cimport PartitionRows
+from qcore_ext.window.partition_rows cimport Numbers, PartitionRows
 
 cpdef enum FrameMode:
     FRAME_ROWS = 0
@@ -26,6 +26,8 @@ ctypedef struct FrameBound:
     int32_t months
     int32_t days
     int64_t nanos
+    Numbers of_rows             # of a column: the distance of each row, to which `sign` gives the direction
+    int sign
 
 
 ctypedef struct Frame:

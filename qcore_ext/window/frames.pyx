@@ -21,7 +21,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wide cimport int128
-from qcore_ext.window.partition_rows cimport PartitionRows
+from qcore_ext.window.partition_rows cimport PartitionRows, number_of_row
 
 cdef int64_t DAY_NANOS = 86400000000000
 
@@ -61,6 +61,10 @@ cdef int find_bound(
     cdef int64_t i
     if frame.to_last if is_end else frame.from_first:
         known = rows.part_end if is_end else rows.part_begin
+    elif bound.of_rows.of_column and frame.mode == FRAME_ROWS:
+        return find_rows(rows, bound, is_end, out, account)
+    elif bound.of_rows.of_column:
+        return find_groups(rows, bound, is_end, out, account)
     elif frame.mode == FRAME_ROWS:
         while start < rows.n:
             account_check(account)
@@ -73,17 +77,44 @@ cdef int find_bound(
     elif distance == 0 and bound.real == 0 and not bound.by_calendar:
         known = rows.peer_end if is_end else rows.peer_begin
     elif frame.mode == FRAME_GROUPS:
-        return find_groups(rows, distance, is_end, out, account)
+        return find_groups(rows, bound, is_end, out, account)
     else:
         return find_range(rows, key, type, descending, bound, is_end, out, account)
     return bytes_copy(out, known, rows.n * <int64_t> sizeof(uint32_t), account)
 
 
+cdef inline int distance_of_row(const FrameBound* bound, uint32_t row, int64_t* out) except -1 nogil:
+    """The distance of a row in a frame of rows or groups; negative: preceding."""
+    if not bound.of_rows.of_column:
+        out[0] = bound.whole
+        return 0
+    if not number_of_row(&bound.of_rows, row, out):
+        return raise_execution(b"the distance of a frame is null")
+    if out[0] < 0:
+        return raise_execution(b"the distance of a frame is negative")
+    out[0] *= bound.sign
+    return 0
+
+
+cdef int find_rows(
+    const PartitionRows* rows, const FrameBound* bound, bint is_end, uint32_t* out, MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t distance = 0
+    cdef int64_t i
+    for i in range(rows.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
+        distance_of_row(bound, rows.perm[i], &distance)
+        out[i] = <uint32_t> min(max(i + distance + is_end, <int64_t> rows.part_begin[i]), <int64_t> rows.part_end[i])
+    return 0
+
+
 cdef int find_groups(
-    const PartitionRows* rows, int64_t distance, bint is_end, uint32_t* out, MemoryAccount* account,
+    const PartitionRows* rows, const FrameBound* bound, bint is_end, uint32_t* out, MemoryAccount* account,
 ) except -1 nogil:
     cdef Buffer* buffer = buffer_new(account, rows.n * sizeof(uint32_t))
     cdef uint32_t* bounds = <uint32_t*> buffer.data
+    cdef int64_t distance = 0
     cdef int64_t i, wanted
     try:
         for i in range(rows.n):
@@ -94,6 +125,7 @@ cdef int find_groups(
         for i in range(rows.n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
+            distance_of_row(bound, rows.perm[i], &distance)
             wanted = <int64_t> rows.group[i] + distance
             if wanted < rows.group[rows.part_begin[i]]:
                 out[i] = rows.part_begin[i]

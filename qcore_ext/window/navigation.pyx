@@ -8,16 +8,20 @@ from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_at
 from qcore_ext.window.frames cimport EXCLUDE_NO_OTHERS, Stretches
-from qcore_ext.window.partition_rows cimport PartitionRows
+from qcore_ext.window.partition_rows cimport Numbers, PartitionRows, number_of_row
 
 
 cdef int find_rows_beside(
-    const PartitionRows* window, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
+    const PartitionRows* window, int kind, const Numbers* numbers, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
+    cdef int64_t number = 0
     cdef int64_t i, at
     for i in range(window.n):
         if i % CHECK_ROWS == 0:
             account_check(account)
+        if not number_of_row(numbers, window.perm[i], &number):
+            indices[i] = NO_ROW
+            continue
         at = i - number if kind == LAG else i + number
         if at >= window.part_begin[i] and at < window.part_end[i]:
             indices[i] = window.perm[at]
@@ -27,25 +31,28 @@ cdef int find_rows_beside(
 
 
 cdef int find_rows_of_frames(
-    const FrameRows* frames, int kind, int64_t number, uint32_t* indices, const MemoryAccount* account,
+    const FrameRows* frames, int kind, const Numbers* numbers, uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
     cdef const PartitionRows* window = frames.rows
     cdef const uint32_t* lo = frames.lo
     cdef const uint32_t* hi = frames.hi
     cdef Stretches at_row
+    cdef int64_t number = 0
     cdef int64_t i, at
     if frames.exclusion != EXCLUDE_NO_OTHERS:
         for i in range(window.n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
             frame_rows_at(frames, i, &at_row)
-            at = position_of(&at_row, kind, number)
+            at = position_of(&at_row, kind, number) if number_of_row(numbers, window.perm[i], &number) else -1
             indices[i] = window.perm[at] if at >= 0 else <uint32_t> NO_ROW
         return 0
     for i in range(window.n):
         if i % CHECK_ROWS == 0:
             account_check(account)
-        if kind == FIRST_VALUE:
+        if not number_of_row(numbers, window.perm[i], &number):
+            at = -1
+        elif kind == FIRST_VALUE:
             at = lo[i]
         elif kind == LAST_VALUE:
             at = <int64_t> hi[i] - 1
@@ -72,7 +79,7 @@ cdef inline int64_t position_of(const Stretches* frame, int kind, int64_t number
 
 
 cdef int find_rows_with_values(
-    const PartitionRows* window, const FrameRows* frames, int kind, int64_t number, const uint8_t* validity,
+    const PartitionRows* window, const FrameRows* frames, int kind, const Numbers* numbers, const uint8_t* validity,
     uint32_t* indices, MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t n = window.n
@@ -80,6 +87,7 @@ cdef int find_rows_with_values(
     cdef uint32_t* before = <uint32_t*> buffer.data      # the number of values before each position
     cdef uint32_t* positions = before + n + 1            # the position of each value
     cdef Stretches frame
+    cdef int64_t number = 0
     cdef int64_t i, at
     cdef int32_t s
     before[0] = 0
@@ -90,7 +98,7 @@ cdef int find_rows_with_values(
             positions[before[i]] = <uint32_t> i
             before[i + 1] = before[i] + bit_get(validity, window.perm[i])
         if kind == LAG or kind == LEAD:
-            return find_values_beside(window, kind, number, before, positions, indices, account)
+            return find_values_beside(window, kind, numbers, before, positions, indices, account)
         for i in range(n):
             if i % CHECK_ROWS == 0:
                 account_check(account)
@@ -101,7 +109,7 @@ cdef int find_rows_with_values(
                 frame.end[s] = before[frame.end[s]]
             while frame.n > 0 and frame.begin[frame.n - 1] == frame.end[frame.n - 1]:
                 frame.n -= 1
-            at = position_of(&frame, kind, number)
+            at = position_of(&frame, kind, number) if number_of_row(numbers, window.perm[i], &number) else -1
             qc_check(at < <int64_t> before[n], b"a value's number is below the number of values")
             indices[i] = window.perm[positions[at]] if at >= 0 else <uint32_t> NO_ROW
     finally:
@@ -110,13 +118,17 @@ cdef int find_rows_with_values(
 
 
 cdef int find_values_beside(
-    const PartitionRows* window, int kind, int64_t number, const uint32_t* before, const uint32_t* positions,
+    const PartitionRows* window, int kind, const Numbers* numbers, const uint32_t* before, const uint32_t* positions,
     uint32_t* indices, const MemoryAccount* account,
 ) except -1 nogil:
+    cdef int64_t number = 0
     cdef int64_t i, wanted
     for i in range(window.n):
         if i % CHECK_ROWS == 0:
             account_check(account)
+        if not number_of_row(numbers, window.perm[i], &number):
+            indices[i] = NO_ROW
+            continue
         wanted = number if kind == LEAD else -number
         if wanted > 0:
             wanted += <int64_t> before[i + 1] - 1

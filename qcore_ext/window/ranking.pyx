@@ -1,13 +1,15 @@
 """Ranking functions: numbers computed from a row's position in its partition, such as row_number and rank."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
+from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check
-from qcore_ext.window.partition_rows cimport PartitionRows
+from qcore_ext.ground.status cimport raise_execution
+from qcore_ext.window.partition_rows cimport Numbers, PartitionRows, number_of_row
 
 
 cdef int compute_numbers(
-    const PartitionRows* rows, int kind, int64_t tiles, int64_t* out, const MemoryAccount* account,
+    const PartitionRows* rows, int kind, int64_t* out, const MemoryAccount* account,
 ) except -1 nogil:
     cdef int64_t i, at
     for i in range(rows.n):
@@ -20,10 +22,26 @@ cdef int compute_numbers(
             out[i] = <int64_t> rows.peer_begin[i] - rows.part_begin[i] + 1
         elif kind == DENSE_RANK:
             out[i] = <int64_t> rows.group[i] - rows.group[rows.part_begin[i]] + 1
-        elif kind == NTILE:
-            out[i] = tile(at, <int64_t> rows.part_end[i] - rows.part_begin[i], tiles)
         else:
             out[i] = <int64_t> rows.part_end[i] - rows.part_begin[i]
+    return 0
+
+
+cdef int compute_tiles(
+    const PartitionRows* rows, const Numbers* tiles, int64_t* out, uint8_t* validity, const MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t n_tiles = 1
+    cdef int64_t i
+    for i in range(rows.n):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
+        if not number_of_row(tiles, rows.perm[i], &n_tiles):
+            bit_clear(validity, i)
+            out[i] = 0
+            continue
+        if n_tiles < 1:
+            return raise_execution(b"the number of tiles of ntile must be positive")
+        out[i] = tile(i - rows.part_begin[i], <int64_t> rows.part_end[i] - rows.part_begin[i], n_tiles)
     return 0
 
 

@@ -10,8 +10,9 @@ KINDS: dict[str, int]
 MODES: dict[str, int]
 EXCLUSIONS: dict[str, int]
 
-# A bound of a frame: None if it is unbounded, a number, or the months, days and nanoseconds of an interval.
-_Bound: TypeAlias = int | float | tuple[int, int, int] | None
+# A bound of a frame: None if it is unbounded, a number, the months, days and nanoseconds of an interval, or a column
+# and the sign of its values.
+_Bound: TypeAlias = int | float | tuple[int, int, int] | tuple[str, int] | None
 # The order of a holistic aggregate's values, and its constant.
 _Holistic: TypeAlias = tuple[tuple[tuple[bool, bool], ...], str | float | None]
 
@@ -27,7 +28,7 @@ class Window(Operator):
             tuple[
                 str,
                 str | None,
-                int,
+                int | str,
                 tuple[str, _Bound, _Bound, str],
                 tuple[bool, bool],
                 tuple[tuple[str, ...], str | None, _Holistic | None],

@@ -17,8 +17,8 @@ from qcore_ext.data.column cimport (
     columns_take,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_NESTED, CSchema, DataType, Schema, schema_copy_field, schema_index,
-    schema_new, type_equal,
+    PHYS_INTERVAL, PHYS_NONE, PHYS_VIEW, TYPE_INT64, TYPE_NESTED, CSchema, DataType, Schema, schema_copy_field,
+    schema_index, schema_new, type_equal,
 )
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
@@ -42,8 +42,9 @@ from qcore_ext.window.frames cimport (
 from qcore_ext.rows.widened_rows cimport column_store_widen
 from qcore_ext.window.ranking cimport (
     CUME_DIST, DENSE_RANK, NTILE, PARTITION_ROWS, PERCENT_RANK, RANK, ROW_NUMBER, compute_fractions, compute_numbers,
+    compute_tiles,
 )
-from qcore_ext.window.partition_rows cimport PartitionRows, partition_rows_free, partition_rows_init
+from qcore_ext.window.partition_rows cimport Numbers, PartitionRows, partition_rows_free, partition_rows_init
 from qcore_ext.window.navigation cimport (
     FIRST_VALUE, LAG, LAST_VALUE, LEAD, NTH_VALUE, find_rows_beside, find_rows_of_frames, find_rows_with_values,
 )
@@ -81,8 +82,11 @@ ctypedef struct WindowCall:
     int kind
     int32_t argument            # position of the argument's column, or -1
     bint ignores_nulls
-    int64_t number              # the constant of lag, lead, ntile and nth_value
+    Numbers numbers             # of lag, lead, ntile and nth_value
     Frame frame
+    int32_t number_column       # the positions of columns of numbers and distances, or -1
+    int32_t start_column
+    int32_t end_column
     # For an aggregate:
     const CallInput* input      # borrowed
     const CallState* states     # borrowed
@@ -98,6 +102,9 @@ ctypedef struct WindowCall:
 cdef int set_bound(FrameBound* bound, object distance) except -1:
     if isinstance(distance, float):
         bound.real = distance
+    elif isinstance(distance, tuple) and len(distance) == 2:
+        bound.of_rows.of_column = True
+        bound.sign = distance[1]
     elif isinstance(distance, tuple):
         bound.by_calendar = True
         bound.months, bound.days, bound.nanos = distance
@@ -118,15 +125,15 @@ cdef class Window(Operator):
         Columns.
     order : list of (str, bool, bool)
         Column, descending, nulls first.
-    calls : list of (str, str or None, int, (str, bound, bound, str), (bool, bool), tuple)
+    calls : list of (str, str or None, int or str, (str, bound, bound, str), (bool, bool), tuple)
         For each call six items:
 
         - its function;
         - its argument's column or None;
-        - a number: the distance of lag and lead, the position of nth_value, the tiles of ntile;
+        - a number: the distance of lag and lead, the position of nth_value, the tiles of ntile; or an int64 column;
         - its frame: the mode ('rows', 'range' or 'groups'), start, end, and exclusion. A bound is relative to the
-          current row; None is the partition's begin or end. It is an int, a float for a RANGE over floats, or (months,
-          days, nanoseconds) for a RANGE over dates and times;
+          current row; None is the partition's begin or end. It is an int, a float for a RANGE over floats, (months,
+          days, nanoseconds) for a RANGE over dates and times, or, for ROWS and GROUPS, an int64 column and its sign;
         - whether an aggregate is distinct, and whether a navigation function ignores nulls;
         - for an aggregate its further arguments, its filter or None, and the fifth item of a call of AggregateCalls if
           it is holistic or None.
@@ -165,7 +172,8 @@ cdef class Window(Operator):
         for i, (function, _, number, (mode, start, end, exclusion), (_, ignores_nulls), _) in enumerate(calls):
             self.calls[i].ignores_nulls = ignores_nulls
             self.calls[i].kind = KINDS.get(function, AGGREGATE)
-            self.calls[i].number = number
+            self.calls[i].numbers.of_column = isinstance(number, str)
+            self.calls[i].numbers.constant = 0 if isinstance(number, str) else number
             self.calls[i].frame.mode = MODES[mode]
             self.calls[i].frame.exclusion = EXCLUSIONS[exclusion]
             self.calls[i].frame.from_first = start is None
@@ -275,10 +283,13 @@ cdef class Window(Operator):
         try:
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
-            for i, (function, argument, _, _, (distinct, _), (others, filter, holistic)) in enumerate(
+            for i, (function, argument, number, frame, (distinct, _), (others, filter, holistic)) in enumerate(
                 self.descriptions
             ):
                 self.calls[i].argument = self.position(schema, argument)
+                self.calls[i].number_column = self.whole_column(schema, number)
+                self.calls[i].start_column = self.whole_column(schema, frame[1])
+                self.calls[i].end_column = self.whole_column(schema, frame[2])
                 if self.calls[i].kind == AGGREGATE:
                     names = () if argument is None else (argument, *others)
                     arguments = tuple(self.position(schema, name) for name in names)
@@ -294,6 +305,18 @@ cdef class Window(Operator):
         finally:
             struct_free(types)
         return 0
+
+    cdef int32_t whole_column(self, CSchema* schema, object number) except -2:
+        """The position of the int64 column of numbers or distances; -1 for a constant."""
+        cdef int32_t found
+        if isinstance(number, tuple) and len(number) == 2:
+            number = number[0]
+        if not isinstance(number, str):
+            return -1
+        found = self.position(schema, number)
+        if schema.fields[found].type.id != TYPE_INT64:
+            raise PlanError(f"Window of node {self.node_id} counts by column {number!r}, which is not int64")
+        return found
 
     cdef int32_t position(self, CSchema* schema, object column) except -2:
         """The position of a column; -1 for None."""
@@ -366,6 +389,9 @@ cdef class Window(Operator):
             self.n_columns += 1
         for i in range(self.n_calls):
             account_check(self.account)
+            self.read_numbers(&self.calls[i].numbers, self.calls[i].number_column)
+            self.read_numbers(&self.calls[i].frame.start.of_rows, self.calls[i].start_column)
+            self.read_numbers(&self.calls[i].frame.end.of_rows, self.calls[i].end_column)
             if self.calls[i].kind == AGGREGATE:
                 self.aggregate(i, run)
             elif self.calls[i].kind >= LAG:
@@ -374,14 +400,23 @@ cdef class Window(Operator):
                 self.number_rows(&self.calls[i], &self.result_schema.fields[self.n_columns + i].type)
         return 0
 
+    cdef void read_numbers(self, Numbers* numbers, int32_t column) noexcept nogil:
+        """Let numbers that are a column's point to its values."""
+        if column >= 0:
+            numbers.values = <const int64_t*> self.columns[column].values
+            numbers.validity = self.columns[column].validity
+
     cdef int number_rows(self, WindowCall* call, const DataType* type) except -1 nogil:
         cdef Buffer* values
         cdef uint8_t* validity
-        call.base = column_new_flat(type, self.window.n, False, self.account, &values, &validity)
+        cdef bint may_be_null = call.kind == NTILE and call.numbers.of_column
+        call.base = column_new_flat(type, self.window.n, may_be_null, self.account, &values, &validity)
         if call.kind in (PERCENT_RANK, CUME_DIST):
             compute_fractions(&self.window, call.kind, <double*> values.data, self.account)
+        elif call.kind == NTILE:
+            compute_tiles(&self.window, &call.numbers, <int64_t*> values.data, validity, self.account)
         else:
-            compute_numbers(&self.window, call.kind, call.number, <int64_t*> values.data, self.account)
+            compute_numbers(&self.window, call.kind, <int64_t*> values.data, self.account)
         return 0
 
     cdef int find_frames(self, const WindowCall* call, SortRun* run, FrameRows* out) except -1 nogil:
@@ -409,11 +444,13 @@ cdef class Window(Operator):
             if call.kind != LAG and call.kind != LEAD:
                 self.find_frames(call, run, &frames)
             if validity != NULL:
-                find_rows_with_values(&self.window, &frames, call.kind, call.number, validity, indices, self.account)
+                find_rows_with_values(
+                    &self.window, &frames, call.kind, &call.numbers, validity, indices, self.account
+                )
             elif call.kind == LAG or call.kind == LEAD:
-                find_rows_beside(&self.window, call.kind, call.number, indices, self.account)
+                find_rows_beside(&self.window, call.kind, &call.numbers, indices, self.account)
             else:
-                find_rows_of_frames(&frames, call.kind, call.number, indices, self.account)
+                find_rows_of_frames(&frames, call.kind, &call.numbers, indices, self.account)
         finally:
             frame_rows_free(&frames)
         return 0

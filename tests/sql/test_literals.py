@@ -14,6 +14,7 @@ from qcore.sql.bind import plan_query
     [
         "select 1, 1.5, 0.05, 1e3, -3, 'x', '', null, true, false",
         "select x'41', 1_000, $$q$$, e'a\\tb'",
+        "select timestamp '2024-01-01' + interval '90.5 minutes', date '2024-01-01' + interval '1.5 hours'",
         "select -9223372036854775808, 9223372036854775807",
         "select typeof(1.5), typeof(0.05), typeof(-1.25), typeof(1e3)",
     ],

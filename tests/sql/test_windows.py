@@ -27,6 +27,14 @@ from qcore.sql.bind import plan_query
         "select a, sum(a) filter (where a > 1) over (order by a), count(distinct b) over (order by a) from t",
         "select a, string_agg(b, ',' order by b) over (partition by a) from t",
         "select a, avg(a) over (), median(c) over (order by a) from t",
+        "select d, lag(d, a) over (order by d), lead(d, 3 - a, -1) over (order by d) from u",
+        "select d, lag(a, d // 10 - 2 ignore nulls) over (order by d), nth_value(d, a) over (order by d) from u",
+        "select d, ntile(a) over (order by d), ntile(d // 10) over (order by d) from u",
+        "select d, lag(d, 1 + 1) over (order by d) from u",
+        "select d, sum(d) over (order by d rows between coalesce(a, 0) preceding and d // 20 following) from u",
+        "select d, count(distinct b) over (order by b groups coalesce(a, 0) preceding) from u",
+        "select a, sum(sum(d)) over (order by a rows count(*) preceding) from u group by a",
+        "select d, lag(d, (select max(a) from t where t.a <= u.a)) over (order by d) from u",
     ],
 )
 def test_answers_are_duckdbs(query: str) -> None:
@@ -36,9 +44,16 @@ def test_answers_are_duckdbs(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select lag(a, a) over (order by a) from t", "lag takes a whole number as a constant.*row_number"),
-        ("select ntile(a) over (order by a) from t", "ntile takes a whole number as a constant"),
-        ("select sum(a) over (order by a rows a preceding) from t", "a frame's distances are constants.*column 37"),
+        ("select lag(a, c) over (order by a) from t", "lag counts in whole numbers, not in double; cast the number"),
+        ("select ntile(b) over (order by a) from t", "ntile counts in whole numbers, not in string"),
+        (
+            "select sum(a) over (order by c range between a preceding and current row) from t",
+            "the distances of a RANGE frame are constants, numbers or intervals",
+        ),
+        (
+            "select sum(a) over (order by a rows c preceding) from t",
+            "a frame of ROWS is counted in whole numbers, not in double",
+        ),
         ("select count(t.*) from t", "t.* stands in a select list"),
         ("select sum(c) over w from t window w as (w order by a)", "the window 'w' is defined by itself"),
         ("select sum(c) over w from t window w as (v), v as (w)", "there is no window 'v'|is defined by itself"),

@@ -12,7 +12,7 @@ import pytest
 from windows import EXCLUSIONS, Rows, run_window
 
 from qcore.errors import ExecutionError
-from qcore.plan.nodes import SortKey, WindowCall, WindowFrame
+from qcore.plan.nodes import ColumnDistance, SortKey, WindowCall, WindowFrame
 from random_tables import SIZES
 
 DISTANCES: list[tuple[int | None, int | None]] = [
@@ -51,6 +51,31 @@ def test_frames_of_each_mode(mode: str, start: int | None, end: int | None, excl
     rng = np.random.default_rng(7)
     keys = pa.array(rng.integers(0, 9, 120), pa.int64(), mask=rng.random(120) < 0.15)
     check(table(120, keys), WindowFrame(mode, start, end, exclude), [SortKey("k")])
+
+
+@pytest.mark.parametrize("exclude", EXCLUSIONS)
+@pytest.mark.parametrize("mode", ["rows", "groups"])
+@pytest.mark.parametrize("n_rows", [0, 1, 130])
+def test_distances_of_a_column(n_rows: int, mode: str, exclude: str) -> None:
+    """Frames that neither begin nor end in the order of their rows."""
+    rng = np.random.default_rng(n_rows)
+    rows = table(n_rows, pa.array(rng.integers(0, 9, n_rows), pa.int64()))
+    rows = rows.append_column("n", pa.array(rng.choice([0, 1, 2, 5, 24, 2**62], n_rows), pa.int64()))
+    before, behind = ColumnDistance("n", True), ColumnDistance("n", False)
+    for start, end in ((before, 0), (0, behind), (before, behind), (None, behind), (before, None), (before, before),
+                       (behind, 3), (-2, before), (-2, behind)):  # fmt: skip
+        check(rows, WindowFrame(mode, start, end, exclude), [SortKey("k")])
+
+
+@pytest.mark.parametrize("mode", ["rows", "groups"])
+@pytest.mark.parametrize(
+    ("distances", "message"), [([1, None], "distance of a frame is null"), ([1, -1], "distance of a frame is negative")]
+)
+def test_distances_that_are_none(distances: list[int | None], message: str, mode: str) -> None:
+    rows = pa.table({"id": [0, 1], "p": [0, 0], "k": [1, 2], "n": pa.array(distances, pa.int64())})
+    for frame in (WindowFrame(mode, ColumnDistance("n", True), 0), WindowFrame(mode, 0, ColumnDistance("n", False))):
+        with pytest.raises(ExecutionError, match=message):
+            check(rows, frame, [SortKey("k")])
 
 
 @pytest.mark.parametrize("n_rows", SIZES)

@@ -60,7 +60,7 @@ def test_lag_and_lead(n_rows: int, ignore_nulls: bool) -> None:
     model = Rows(got, ["p"], ORDER)
     for call in calls:
         sign = 1 if call.function == "lead" else -1
-        assert call.argument is not None
+        assert call.argument is not None and isinstance(call.number, int)
         expected = [beside(model, at, sign * call.number, call.argument, ignore_nulls) for at in range(n_rows)]
         assert [row[call.name] for row in got] == expected, call.name
 
@@ -87,3 +87,30 @@ def test_rows_of_frames(ignore_nulls: bool, exclude: str, n_rows: int) -> None:
         for name, pick in (("first_value 1", 0), ("last_value 1", -1), ("nth_value 1", 0), ("nth_value 3", 2)):
             expected = [row[pick] if len(row) > max(pick, 0) else None for row in values]
             assert [row[f"{name} {at}"] for row in got] == expected, (name, frame)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 60, 2049])
+@pytest.mark.parametrize("ignore_nulls", [False, True])
+def test_numbers_of_a_column(n_rows: int, ignore_nulls: bool) -> None:
+    """Each row has a distance or position of its own, or none."""
+    rng = np.random.default_rng(n_rows + 1)
+    chosen = rng.choice([0, 1, 2, 5, -1, -3, 2**63 - 1, -(2**63) + 1], n_rows)
+    rows = table(n_rows).append_column("n", pa.array(chosen, pa.int64(), mask=rng.random(n_rows) < 0.2))
+    frames = [WindowFrame("rows", -3, 2), WindowFrame("groups", None, 0), WindowFrame("rows", -3, 4, "ties")]
+    calls = [WindowCall(name, name, "v", "n", ignore_nulls=ignore_nulls) for name in ("lag", "lead")]
+    calls += [
+        WindowCall(f"nth {at}", "nth_value", "v", "n", frame, ignore_nulls=ignore_nulls)
+        for at, frame in enumerate(frames)
+    ]
+    got = run_window(rows, calls, ["p"], ORDER).to_pylist()
+    model = Rows(got, ["p"], ORDER)
+    for position, row in enumerate(got):
+        number = row["n"]
+        for name, sign in (("lag", -1), ("lead", 1)):
+            wanted = None if number is None else beside(model, position, sign * number, "v", ignore_nulls)
+            assert row[name] == wanted, (position, name)
+        for at, frame in enumerate(frames):
+            values = [got[place]["v"] for place in model.frame(position, frame)]
+            values = [value for value in values if value is not None or not ignore_nulls]
+            wanted = values[number - 1] if number is not None and 1 <= number <= len(values) else None
+            assert row[f"nth {at}"] == wanted, (position, frame)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from windows import window_values
 
+from qcore.errors import ExecutionError, PlanError
 from qcore.plan.nodes import SortKey, WindowCall
 from random_tables import SIZES
 
@@ -71,3 +72,24 @@ def test_larger_tiles_come_first(size: int, tiles: int) -> None:
     rows = pa.table({"p": [0] * size, "k": range(size)})
     got = window_values(rows, WindowCall("x", "ntile", number=tiles), ["p"], [SortKey("k", descending=True)])
     assert got == expected("ntile", list(range(size)), tiles)
+
+
+def test_each_row_has_a_number_of_tiles() -> None:
+    """The tile that the row would be in; null without a number."""
+    tiles = [1, 2, 3, None, 5, 7, 1000, 4]
+    rows = pa.table({"p": [0] * 8, "k": range(8), "n": pa.array(tiles, pa.int64())})
+    got = window_values(rows, WindowCall("x", "ntile", number="n"), ["p"], [SortKey("k")])
+    assert got == [None if n is None else expected("ntile", list(range(8)), n)[at] for at, n in enumerate(tiles)]
+
+
+@pytest.mark.parametrize("tiles", [0, -3])
+def test_a_number_of_tiles_is_positive(tiles: int) -> None:
+    rows = pa.table({"p": [0, 0], "k": [1, 2], "n": [1, tiles]})
+    with pytest.raises(ExecutionError, match="the number of tiles of ntile must be positive"):
+        window_values(rows, WindowCall("x", "ntile", number="n"), ["p"], [SortKey("k")])
+
+
+def test_a_column_of_numbers_is_int64() -> None:
+    rows = pa.table({"p": [0], "k": [1], "n": pa.array([1], pa.int32())})
+    with pytest.raises(PlanError, match="counts by column 'n', which is not int64"):
+        window_values(rows, WindowCall("x", "ntile", number="n"), ["p"], [SortKey("k")])
