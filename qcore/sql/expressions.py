@@ -34,6 +34,9 @@ _BINARY = {
 _BIT_RANKS = {
     "BitwiseOr": 1, "BitwiseXor": 2, "BitwiseAnd": 3, "BitwiseLeftShift": 4, "BitwiseRightShift": 4, "DPipe": 5,
 }  # fmt: skip
+# How closely arithmetic binds: older versions of sqlglot take % for as loose as + and -.
+_RANKS = {"Add": 6, "Sub": 6, "Mul": 7, "Div": 7, "IntDiv": 7, "Mod": 7}
+_FACTORS = frozenset({"Mul", "Div", "IntDiv"})
 # Arguments that the parser sets by its own ideas of a dialect.
 _IGNORED = {"Div": ("typed", "safe"), "DPipe": ("safe",), "Cast": ("safe", "_type"), "IntDiv": ("typed", "safe")}
 _COMPARISONS = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
@@ -43,6 +46,7 @@ _PATTERNS = {
     "SimilarTo": "similar_to",
     "Glob": "glob",
     "RegexpLike": "~",
+    "RegexpFullMatch": "~",
 }
 
 
@@ -89,14 +93,18 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
     """A chain of operators, which group from the left."""
     steps: list[tuple[Any, Any]] = []
     while type(node).__name__ in _BINARY:
-        ignored = _IGNORED.get(type(node).__name__, ())
-        left, right, *_ = take(node, "this", "expression", *ignored)
+        left, right = _operands(node)
         if steps and type(node).__name__ in _COMPARISONS:
             break
+        while type(node).__name__ == "Mod" and type(right).__name__ in _FACTORS:
+            # a % (b * c) has brackets; without them it is (a % b) * c.
+            inner, last = _operands(right)
+            steps.append((right, last))
+            right = inner
         steps.append((node, right))
         node = left
     value = binder.expression(node, place)
-    ranks = _BIT_RANKS if binder.dialect.caret == "xor" else {}
+    ranks = {**_RANKS, **_BIT_RANKS} if binder.dialect.caret == "xor" else _RANKS
     waiting: list[tuple[Any, Bound]] = []
     for step, right in reversed(steps):
         rank = ranks.get(type(step).__name__, 0)
@@ -112,6 +120,11 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
     for operator, left in reversed(waiting):
         value = _of_two(binder, operator, left, value)
     return value
+
+
+def _operands(node: Any) -> tuple[Any, Any]:
+    left, right, *_ = take(node, "this", "expression", *_IGNORED.get(type(node).__name__, ()))
+    return left, right
 
 
 def _of_two(binder: Binder, node: Any, left: Bound, right: Bound) -> Bound:
@@ -357,9 +370,16 @@ def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
     held, (position,) = binder.expression(value, place), positions
     if type(position).__name__ == "Slice":
         begin, end, step = take(position, "this", "expression", "step")
+        if _is_open_end(end):
+            end = None
         ends = [None if part is None else binder.expression(part, place) for part in (begin, end, step)]
         return slice_of(held, ends[0], ends[1], ends[2], binder)
     return element_of(held, binder.expression(position, place), binder)
+
+
+def _is_open_end(node: Any) -> bool:
+    """Whether an end was written -, for which older versions of sqlglot put a -1 that has no place in the text."""
+    return type(node).__name__ == "Neg" and type(node.this).__name__ == "Literal" and "start" not in node.this.meta
 
 
 def element_of(held: Bound, position: Bound, binder: Binder) -> Bound:

@@ -25,7 +25,7 @@ def is_lambda_call(name: str, arguments: Sequence[Any]) -> bool:
 def bind_lambda_call(binder: Binder, name: str, arguments: Sequence[Any], place: Place) -> Bound:
     """list_transform(l, lambda x: x + 1) and the like."""
     lists, function, *rest = arguments
-    body, parameters = take(function, "this", "expressions")
+    body, parameters, _ = take(function, "this", "expressions", "colon")
     names = [_name(parameter) for parameter in parameters]
     first = [binder.expression(one, place) for one in rest]
     if len(first) > 1:

@@ -93,7 +93,9 @@ def _count(node: Any) -> tuple[Any, bool]:
     """The number of rows as an expression, and whether it is a percentage."""
     if type(node).__name__ == "Fetch":
         count, options, _ = take(node, "count", "limit_options", "direction")
-        count = count if count is not None else _one()
+        # Older versions of sqlglot take ROW in FETCH NEXT ROW ONLY for the number.
+        is_word = type(count).__name__ == "Identifier" and count.name.lower() in ("row", "rows")
+        count = _one() if count is None or is_word else count
     else:
         count, options, by, _ = take(node, "expression", "limit_options", "expressions", "offset")
         if by or get(node, "offset") is not None:

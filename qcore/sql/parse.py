@@ -53,6 +53,9 @@ _BEGINNINGS = (
 )  # fmt: skip
 # Clauses in the order in which a query has them.
 _CLAUSES = {"WHERE": 1, "GROUP_BY": 2, "HAVING": 3, "QUALIFY": 4, "ORDER_BY": 5, "LIMIT": 6}
+# What stands behind a backslash in e'…'.
+_ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_CONTROLS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "INTERSECT", "SELECT", "FROM", "SEMICOLON"})
 
 
@@ -153,7 +156,12 @@ def select_token(node: Any) -> int | None:
 def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
     """sqlglot's dialect with settings. Its import takes a seventh of a second."""
     parent = import_module("sqlglot.dialects.duckdb").DuckDB
-    settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
+    settings = {
+        "INDEX_OFFSET": 0,
+        "NULL_ORDERING": _NULL_ORDERINGS[null_order],
+        # Older versions make one without the escapes of e'…' for a dialect that names none.
+        "Tokenizer": parent.Tokenizer,
+    }
     return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (parent,), settings)()
 
 
@@ -173,7 +181,7 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     """
     kinds, _ = _token_classes()
     result: list[Any] = []
-    for token in tokens:
+    for number, token in enumerate(tokens):
         token.comments = []
         kind, before = token.token_type, result[-1] if result else None
         touches = before is not None and before.end + 1 == token.start
@@ -189,9 +197,9 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             and before.token_type == kinds.NUMBER
             and before.text == "0"
         ):
-            number = _hexadecimal(token.text)
-            if number is not None:
-                result[-1] = _joined(kinds.NUMBER, str(number), before, token)
+            value = _hexadecimal(token.text)
+            if value is not None:
+                result[-1] = _joined(kinds.NUMBER, str(value), before, token)
                 continue
         if kind == kinds.STRING and before is not None:
             if touches and before.token_type == kinds.VAR and before.text.lower() == "x":
@@ -204,8 +212,14 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             result[-1] = _joined(kinds.VAR, f"{PREFIX}{before.text}", before, before)
         if token.text == "(" and before is not None and before.text.lower() == "apply" and not _is_join(result):
             result[-1] = _joined(kinds.VAR, before.text, before, before)
+        if kind == kinds.NUMBER and "_" in token.text:
+            token = _joined(kind, token.text.replace("_", ""), token, token)
         if kind == kinds.HEREDOC_STRING:
             token = _joined(kinds.STRING, token.text, token, token)
+        if kind == kinds.BYTE_STRING and text[token.start] in "eE":
+            token = _joined(kind, unescaped(text[token.start + 2 : token.end]), token, token)
+        if kind == kinds.VAR and token.text.lower() == "groups" and _is_frame(result, tokens[number + 1 :][:1]):
+            token = _joined(kinds.ROWS, token.text, token, token)
         is_span = kind == kinds.STRING and before is not None and before.token_type == kinds.INTERVAL
         if is_span and ":" in token.text and any(map(str.isalpha, token.text)):
             # CAST('1 day 04:05' AS INTERVAL): the parser takes INTERVAL '1 day 04:05' for '1 day'. The tokens that are
@@ -223,11 +237,11 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
     result = with_brackets(result)
-    for number, token in enumerate(result):
+    for place, token in enumerate(result):
         if token.token_type == kinds.R_PAREN:
             token.comments = [_AS_WRITTEN]
         elif token.token_type == kinds.SELECT:
-            token.comments = [f"{_SELECT} {number}"]
+            token.comments = [f"{_SELECT} {place}"]
     return result
 
 
@@ -313,6 +327,39 @@ def _hexadecimal(text: str) -> int | None:
         return None
 
 
+def _is_frame(before: list[Any], following: list[Any]) -> bool:
+    """Whether GROUPS between these tokens begins a frame."""
+    ends = len(before) > 1 and (
+        before[-2].text.upper() in ("OVER", "AS")
+        if before[-1].text == "("
+        else ends_value(before[-1]) and before[-1].text.upper() != "NOT"
+    )
+    return ends and bool(following) and (
+        following[0].text.upper() in ("BETWEEN", "UNBOUNDED", "CURRENT") or following[0].token_type.name == "NUMBER"
+    )
+
+
+def unescaped(text: str) -> str:
+    """What stands between the quotes of e'…', as DuckDB reads it. PlanError if that is no text."""
+    data = _ESCAPE.sub(lambda found: _letter(found.group(1)), text.replace("''", "'").encode())
+    try:
+        result = data.decode()
+    except UnicodeDecodeError:
+        result = "\0"
+    if "\0" in result:
+        raise PlanError(f"e'{text}' is no text: its bytes must be UTF-8, without the byte 0")
+    return result
+
+
+def _letter(code: bytes) -> bytes:
+    """The bytes that a code behind a backslash stands for."""
+    if code in _CONTROLS:
+        return _CONTROLS[code]
+    if code[:1] in b"01234567" or len(code) > 1:
+        return bytes([(int(code[1:], 16) if code[:1] == b"x" else int(code, 8)) & 255])
+    return code
+
+
 def _with_nulls_first(tokens: list[Any]) -> list[Any]:
     """NULLS FIRST behind each DESC without an order of nulls: no setting of sqlglot's puts nulls first in both."""
     kinds, make = _token_classes()
@@ -357,7 +404,7 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
         # The place is that of the operator before what is missing.
         is_value = found is not None and found.token_type.name in ("NUMBER", "STRING", "VAR", "IDENTIFIER", "R_PAREN")
         found = None if found is source.tokens[-1] and not is_value else found
-    elif "SENTINEL" in what:
+    elif "SENTINEL" in what or what.endswith(" but got None"):
         # The parser met the end of the tokens.
         what, found = f"{what.removeprefix('Expected ').partition(' but got ')[0]} was expected", None
     elif what.startswith("Expecting "):

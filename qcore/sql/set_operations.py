@@ -28,7 +28,7 @@ _KINDS = {"Union": "union", "Intersect": "intersect", "Except": "except"}
 
 
 def bind_set_operation(binder: Binder, node: Any, environment: Environment) -> Relation:
-    """A chain of set operations, which group from the left."""
+    """A chain of set operations, which group from the left; INTERSECT binds more closely than the others."""
     with_, order, limit, offset = (get(node, name) for name in ("with", "order", "limit", "offset"))
     environment = common_tables(binder, with_, environment)
     steps = []
@@ -49,12 +49,15 @@ def bind_set_operation(binder: Binder, node: Any, environment: Environment) -> R
     kind_waiting: tuple[str, bool, bool] | None = None
     for name, is_distinct, by_name, right in reversed(steps):
         kind = (name, is_distinct, bool(by_name))
+        if name == "intersect":
+            # Older versions of sqlglot take the three for equal.
+            waiting[-1] = _combined(binder, kind, [waiting[-1], binder.query(right, environment)])
+            continue
         if kind_waiting is not None and (kind != kind_waiting or name != "union" or by_name):
             waiting = [_combined(binder, kind_waiting, waiting)]
         kind_waiting = kind
         waiting.append(binder.query(right, environment))
-    if kind_waiting is not None:
-        relation = _combined(binder, kind_waiting, waiting)
+    relation = waiting[0] if kind_waiting is None else _combined(binder, kind_waiting, waiting)
     relation = order_rows(binder, relation, order, environment, first)
     return limit_rows(binder, relation, limit, offset, environment)
 

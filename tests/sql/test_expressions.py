@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from bound_queries import SCHEMAS, check, rows
 
@@ -84,3 +86,15 @@ def test_long_chains_and_deep_nesting() -> None:
     ):
         with pytest.raises(QcoreError, match=r"nested too deeply|RecursionError"):
             rows(query)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_operators_bind_as_duckdbs(seed: int) -> None:
+    """Versions of sqlglot differ in how closely % binds."""
+    rng = random.Random(seed)
+    operators = ["+", "-", "*", "//", "%", "%", "%"]
+    chains = []
+    for _ in range(20):
+        terms = [rng.choice(["7", "a", "(5 - a)", "-3", "13", "a % 2"]) for _ in range(rng.randint(2, 6))]
+        chains.append("".join(f"{term} {rng.choice(operators)} " for term in terms) + "11")
+    check(f"select {', '.join(f'{chain} as c{n}' for n, chain in enumerate(chains))} from u where a is not null")

@@ -28,6 +28,8 @@ def test_answers_are_duckdbs(query: str) -> None:
     [
         ("select interval 3 bananas", "(?i)bananas"),
         ("select x'4'", "not an even number of digits"),
+        (r"select e'a\0'", "is no text"),
+        (r"select e'\xff'", "must be UTF-8"),
     ],
 )
 def test_refused_by_name(query: str, said: str) -> None:
@@ -37,6 +39,15 @@ def test_refused_by_name(query: str, said: str) -> None:
 
 def test_numbers_in_base_16() -> None:
     assert rows("select 0x1F, 0xff") == [(31, 255)]
+
+
+@pytest.mark.parametrize("text", [r"a\tb\'c\\d", r"\x41\101\18\x4", r"\xc3\xa9", r"\q\9\x", "it''s", "é\\n"])
+def test_escapes_are_duckdbs(text: str) -> None:
+    check(f"select e'{text}'")
+
+
+def test_underscores_between_digits() -> None:
+    check("select 2_000_000 as a, 1_0.2_5 as b, typeof(2_000_000) as c")
 
 
 def test_texts_in_pieces_are_one() -> None:

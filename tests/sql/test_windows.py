@@ -24,6 +24,9 @@ from qcore.sql.bind import plan_query
         "exclude current row) from t",
         "select a, sum(a) over (order by a range between 1 preceding and 1 following) from t",
         "select a, count(*) over (order by a groups 1 preceding) from t",
+        "select a, count(*) over w from t window w as (order by a groups between 1 preceding and current row)",
+        "select groups, sum(groups) over (order by groups groups unbounded preceding) from (select a as groups from t) "
+        "where not groups between 7 and 9 and (groups between 1 and 5) order by groups",
         "select a, sum(a) filter (where a > 1) over (order by a), count(distinct b) over (order by a) from t",
         "select a, string_agg(b, ',' order by b) over (partition by a) from t",
         "select a, avg(a) over (), median(c) over (order by a) from t",
