@@ -74,9 +74,13 @@ def drop_what_other_settings_made() -> None:
     note_settings(SETTINGS, [FLAGS, LINK_FLAGS, MACROS, DIRECTIVES, NATIVE, compiler])
 
 
+def headers_of(source: Path) -> list[str]:
+    """The C headers that a .pyx may include: those of its own room and of `ground`."""
+    return sorted({str(path) for room in (source.parent, Path("qcore_ext/ground")) for path in room.rglob("*.h")})
+
+
 def extensions() -> list[Extension]:
     """One extension a .pyx file; the name follows from the path."""
-    headers = sorted(map(str, Path("qcore_ext").rglob("*.h")))
     found = []
     sources = [(package, source) for package, folder in PACKAGES.items() for source in sorted(folder.rglob("*.pyx"))]
     for package, source in sources:
@@ -87,12 +91,12 @@ def extensions() -> list[Extension]:
             Extension(
                 name,
                 [str(source), *NATIVE.get(name, [])],
-                include_dirs=["qcore_ext/ground"],
+                include_dirs=["qcore_ext/ground", "qcore_ext"],
                 define_macros=MACROS,
                 extra_compile_args=FLAGS,
                 extra_link_args=LINK_FLAGS,
                 libraries=["pthread"],
-                depends=[*headers, str(SETTINGS)],
+                depends=[*headers_of(source), str(SETTINGS)],
                 py_limited_api=True,
             )
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from qcore.connectors.alignment import logical_type, same_values
 from qcore.connectors.base import Split, Table
 from qcore.expression.tree import Expr
+from qcore_ext.ground.memory import Account
 
 
 def read_split(
@@ -17,7 +19,7 @@ def read_split(
     """The rows of one split; checks that the stream gives the declared columns."""
     stream = table.open(split, tuple(columns), filter, batch_rows)
     try:
-        read = pa.RecordBatchReader.from_stream(stream).read_all()
+        read = _rows_of(stream)
     finally:
         stream.close()
     assert read.column_names == list(columns)
@@ -25,6 +27,17 @@ def read_split(
         declared, actual = table.schema.field(name).type, logical_type(read.schema.field(name).type)
         assert declared.equals(actual) or same_values(declared, actual), f"{name}: {actual}, declared {declared}"
     return read
+
+
+def _rows_of(stream: Any) -> pa.Table:
+    """The rows as TableScan takes them: from the engine's reader, if the stream has one."""
+    reader = getattr(stream, "batch_reader", None)
+    if reader is None:
+        return pa.RecordBatchReader.from_stream(stream).read_all()
+    account, batches = Account(), []
+    while (batch := reader.read_batch(account)) is not None:
+        batches.append(pa.record_batch(batch))
+    return pa.Table.from_batches(batches, pa.schema(reader.schema_object))
 
 
 def read_splits(

@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_slice, batch_unref
+from qcore_ext.data.batch_reader cimport BatchReader
 from qcore_ext.data.capsule cimport Stream
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
 from qcore_ext.data.stored_rows cimport StoredRows
@@ -50,7 +51,8 @@ cdef class TableScan(Operator):
     schema : Schema
         Schema of every split.
     open_split : callable
-        Takes a split and returns an object with __arrow_c_stream__, and with `close` if it has something to close.
+        Takes a split and returns an object with __arrow_c_stream__, and with `close` if it has something to close. If
+        its attribute `batch_reader` is a data.batch_reader.BatchReader, that is read instead of the stream.
         Called with the GIL. Its batches are charged to the query unless it has a true `is_held_outside`: then the
         application keeps their memory.
     batch_rows : int
@@ -73,6 +75,7 @@ cdef class TableScan(Operator):
     cdef Widener widener            # None until a split differs
     cdef bint widening              # the split being read differs
     cdef Stream stream              # the stream being read, or None
+    cdef BatchReader reader         # or this
     cdef object source              # the object that open_split returned, or None
     cdef object split               # the split being read, or None
     cdef bint reading
@@ -137,11 +140,14 @@ cdef class TableScan(Operator):
         """Read the stream's next batch into `current`. Returns 0 at the end of the stream."""
         cdef int found = -1
         try:
-            found = self.stream.next_batch(self.account, &self.current)
+            if self.reader is not None:
+                found = self.reader.next_batch(self.account, &self.current)
+            else:
+                found = self.stream.next_batch(self.account, &self.current)
         finally:
             if found < 0:
                 self.raise_error_of_source()
-        if found and self.stream.is_charged:
+        if found and self.reader is None and self.stream.is_charged:
             self.release_unused()
         return found
 
@@ -228,45 +234,52 @@ cdef class TableScan(Operator):
         return self.begin_stream()
 
     cdef int begin_stream(self) except -1:
-        self.stream = Stream(self.source, not getattr(self.source, "is_held_outside", False))
-        self.widening = not schema_equal(self.stream.schema, self.output_schema)
+        cdef CSchema* given
+        self.reader = getattr(self.source, "batch_reader", None)
+        if self.reader is None:
+            self.stream = Stream(self.source, not getattr(self.source, "is_held_outside", False))
+            given = self.stream.schema
+        else:
+            given = self.reader.schema
+        self.widening = not schema_equal(given, self.output_schema)
         if self.widening:
-            self.begin_widening()
-            self.reading = True
-            return 0
-        # One schema object for all splits, so that operators downstream compare addresses only.
-        owner_ref(<Owner*> self.output_schema)
-        owner_unref(<Owner*> self.stream.schema)
-        self.stream.schema = self.output_schema
+            self.begin_widening(given)
+        elif self.reader is not None:
+            # One schema object for all splits, so that operators downstream compare addresses only.
+            self.reader.set_schema(self.output_schema)
+        else:
+            owner_ref(<Owner*> self.output_schema)
+            owner_unref(<Owner*> self.stream.schema)
+            self.stream.schema = self.output_schema
         self.reading = True
         return 0
 
-    cdef int begin_widening(self) except -1:
+    cdef int begin_widening(self, CSchema* given) except -1:
         cdef CSchema* wide
         if not self.evolve and not self.widens:
-            wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(self.stream.schema))
+            wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(given))
             raise SchemaChangeError(f"the split does not fit the scan: {wrong}")
-        wide = schema_widen(self.output_schema, self.stream.schema)
+        wide = schema_widen(self.output_schema, given)
         try:
             if self.widens:
                 self.set_output_schema(wide)
             else:
-                self.check_declared(wide)
+                self.check_declared(wide, given)
         finally:
             owner_unref(<Owner*> wide)
         if self.widener is None:
             self.widener = Widener(self.memory)
-        self.widener.aim(self.stream.schema, self.output_schema)
+        self.widener.aim(given, self.output_schema)
         return 0
 
-    cdef int check_declared(self, CSchema* wide) except -1:
+    cdef int check_declared(self, CSchema* wide, CSchema* given) except -1:
         """Raise SchemaChangeError if the schema is wider than the declared one, for which the plan was made."""
         cdef int32_t i
         for i in range(self.output_schema.n_fields):
             if not type_equal(&wide.fields[i].type, &self.output_schema.fields[i].type):
                 raise_types_differ(
                     wide.fields[i].name, &self.output_schema.fields[i].type,
-                    &self.stream.schema.fields[schema_counterpart(self.stream.schema, wide, i)].type,
+                    &given.fields[schema_counterpart(given, wide, i)].type,
                     b"the scan declares the first type, which cannot hold the other; declare a wider one",
                 )
         return 0
@@ -282,6 +295,7 @@ cdef class TableScan(Operator):
         stream, source = self.stream, self.source
         self.reading = False
         self.stream = None
+        self.reader = None
         self.source = None
         self.split = None
         if stream is not None:

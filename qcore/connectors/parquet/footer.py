@@ -28,6 +28,8 @@ DICTIONARY_BYTES_PER_ROW_MAX = 2
 CACHED_FOOTERS_MAX = 256
 # Number of filters for which a footer caches the row groups that can pass.
 JUDGED_FILTERS_MAX = 16
+# Number of choices of columns for which a footer caches how they are decoded.
+NATIVE_COLUMNS_MAX = 64
 INT96_UNIT = "us"
 TAIL_BYTES = 64 * 1024
 
@@ -53,8 +55,8 @@ class ParquetFooter:
         Number of rows.
     group_rows : list of int
         Number of rows of each row group.
-    alignments, group_values : dict
-        Caches of parquet/table and parquet/distinct.
+    alignments, group_values, native_columns : dict
+        Caches of parquet/table, parquet/distinct and parquet/native.
     """
 
     def __init__(self, location: Location, stamp: tuple[int, int], raw: bytes) -> None:
@@ -80,10 +82,17 @@ class ParquetFooter:
         self._middles: list[int] | None = None
         self._is_ordered = False
         self.alignments: dict[tuple[Any, ...], Alignment] = {}
+        self.native_columns: dict[tuple[Any, ...], Any] = {}
         self.group_values: dict[tuple[int, str], Any] = {}
         self._bounds: dict[tuple[int, str], Bounds | None] = {}
         self._judged: dict[Expr, dict[int, bool]] = {}
         self._ranges: dict[str, tuple[Any, Any, int | None]] = {}
+
+    def keep_native(self, key: tuple[Any, ...], columns: Any) -> None:
+        """Cache what parquet/native found out about one choice of columns."""
+        if len(self.native_columns) >= NATIVE_COLUMNS_MAX:
+            self.native_columns.clear()
+        self.native_columns[key] = columns
 
     def leaf(self, name: str) -> int | None:
         """The index of a column among the leaf columns; None if it is nested or absent."""

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, FileSplit
 from qcore.connectors.parquet.footer import FOOTERS, INT96_UNIT, ParquetFooter
+from qcore.connectors.parquet.native import open_native
 from qcore.connectors.parquet.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.soundness import TRUST_LAYOUT
 from qcore.connectors.storage import Location
@@ -122,7 +123,12 @@ def open_parquet(
     groups = footer.groups_in(split.start, split.length)
     if filter is not None:
         groups = [group for group in groups if footer.may_pass(group, filter)]
-    names = Alignment.names(footer.schema.names, wanted, dict(split.partition_values), ignore_case)
+    constants = dict(split.partition_values)
+    names = Alignment.names(footer.schema.names, wanted, constants, ignore_case)
+    rows = _rows_of_piece(footer, groups, names, batch_rows)
+    native = open_native(footer, groups, wanted, constants, rows, ignore_case, absent_is_null)
+    if native is not None:
+        return native
     dictionaries = footer.dictionary_columns(names, groups)
     plain = [name for name in names if name not in dictionaries]
     n_bytes = [footer.decoded_bytes(group, plain) for group in groups]
@@ -140,6 +146,16 @@ def open_parquet(
         raise
     file.close()
     return stream
+
+
+def _rows_of_piece(footer: ParquetFooter, groups: Sequence[int], names: Sequence[str], batch_rows: int) -> int:
+    """The rows of a batch: fewer than `batch_rows` if a row group is so wide that they would take much memory."""
+    rows = batch_rows
+    for group in groups:
+        n_bytes = footer.decoded_bytes(group, names)
+        if n_bytes > WHOLE_GROUP_BYTES_MAX:
+            rows = min(rows, max(1, footer.group_rows[group] * PIECE_BYTES // n_bytes))
+    return rows
 
 
 def _alignment(

@@ -1,0 +1,287 @@
+"""Read local Parquet files with the engine's own decoder, where it knows the columns' types and encodings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from qcore.connectors.alignment import constant_array, is_bytes, is_text, logical_type, match_name, same_values
+from qcore.connectors.parquet.footer import ParquetFooter
+from qcore.connectors.soundness import TRUST_EVERYTHING
+from qcore.errors import ExecutionError
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.fault import fault_site
+from qcore_ext.ground.memory import Account
+from qcore_ext.parquet.column_reader import Conversion
+from qcore_ext.parquet.reader import ParquetReader
+
+#: For each codec, as pyarrow names it in a footer, its name for pyarrow.Codec. Hadoop's LZ4 has another name. The
+#: engine decompresses Snappy itself.
+CODECS = {"GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4": "lz4_raw"}
+ENCODINGS = frozenset(
+    {
+        "PLAIN",
+        "PLAIN_DICTIONARY",
+        "RLE_DICTIONARY",
+        "RLE",
+        "BIT_PACKED",
+        "DELTA_BINARY_PACKED",
+        "DELTA_LENGTH_BYTE_ARRAY",
+        "BYTE_STREAM_SPLIT",
+    }
+)
+UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+DECIMAL_BYTES_MAX = 16
+# Digits of decimals that the engine keeps in 64 bits.
+NARROW_DIGITS_MAX = 18
+
+
+@dataclass(frozen=True)
+class NativeColumn:
+    """How the engine decodes a column of a file: see `qcore_ext.parquet.column_reader.ColumnReader`."""
+
+    leaf: int
+    type: pa.DataType
+    conversion: int
+    width: int
+    is_optional: bool
+
+
+def native_column(footer: ParquetFooter, name: str) -> NativeColumn | None:
+    """Return how a column is decoded, or None: only pyarrow reads it."""
+    leaf = footer.leaf(name)
+    if leaf is None:
+        return None
+    stored = footer.metadata.schema.column(leaf)
+    type = footer.schema.field(name).type
+    if stored.max_repetition_level > 0 or stored.max_definition_level > 1:
+        return None
+    found = _conversion(stored, type)
+    return None if found is None else NativeColumn(leaf, type, *found, stored.max_definition_level == 1)
+
+
+def _conversion(stored: Any, type: pa.DataType) -> tuple[int, int] | None:
+    """The conversion of stored values to a type, and the bytes of a stored value."""
+    physical, t = stored.physical_type, pa.types
+    if physical == "BOOLEAN" and t.is_boolean(type):
+        return Conversion.CONVERT_BITS, 1
+    if physical == "INT32":
+        if (
+            t.is_int32(type)
+            or t.is_uint32(type)
+            or t.is_date32(type)
+            or (t.is_time32(type) and _has_unit(stored, type))
+        ):
+            return Conversion.CONVERT_NONE, 4
+        if t.is_int8(type) or t.is_uint8(type) or t.is_int16(type) or t.is_uint16(type):
+            return Conversion.CONVERT_CUT, 4
+        if t.is_decimal(type) and type.precision <= NARROW_DIGITS_MAX:
+            return Conversion.CONVERT_WIDEN, 4
+    elif physical == "INT64":
+        if t.is_int64(type) or t.is_uint64(type):
+            return Conversion.CONVERT_NONE, 8
+        if (t.is_timestamp(type) or t.is_time64(type)) and _has_unit(stored, type):
+            return Conversion.CONVERT_NONE, 8
+        if t.is_decimal(type) and type.precision <= NARROW_DIGITS_MAX:
+            return Conversion.CONVERT_NONE, 8
+    elif (physical == "FLOAT" and t.is_float32(type)) or (physical == "DOUBLE" and t.is_float64(type)):
+        return Conversion.CONVERT_NONE, type.bit_width // 8
+    elif physical == "FIXED_LEN_BYTE_ARRAY":
+        if t.is_decimal(type) and 0 < stored.length <= DECIMAL_BYTES_MAX:
+            narrow = type.precision <= NARROW_DIGITS_MAX
+            return Conversion.CONVERT_DECIMAL if narrow else Conversion.CONVERT_DECIMAL_WIDE, stored.length
+    elif physical == "BYTE_ARRAY" and (is_text(type) or is_bytes(type)):
+        return Conversion.CONVERT_TEXT, 0
+    return None
+
+
+def _has_unit(stored: Any, type: pa.DataType) -> bool:
+    """Whether times are stored in the unit of their type."""
+    unit = json.loads(stored.logical_type.to_json()).get("timeUnit")
+    return UNITS.get(unit) == type.unit
+
+
+Chunk = tuple[int, int, int, str]
+
+
+def _chunk(footer: ParquetFooter, group: int, column: NativeColumn) -> Chunk | None:
+    """(offset, bytes, bytes after decompression, codec) of a column chunk; None: only pyarrow reads it."""
+    held = footer.metadata.row_group(group).column(column.leaf)
+    start, n_bytes = held.data_page_offset, held.total_compressed_size
+    if held.has_dictionary_page and 0 < held.dictionary_page_offset < start:
+        start = held.dictionary_page_offset
+    if (
+        held.file_path
+        or not ENCODINGS.issuperset(held.encodings)
+        or not (held.compression in CODECS or held.compression in ("SNAPPY", "UNCOMPRESSED"))
+        or held.num_values != footer.group_rows[group]
+        or start < 0
+        or n_bytes < 0
+        or start + n_bytes > footer.size
+    ):
+        return None
+    return start, n_bytes, held.total_uncompressed_size, held.compression
+
+
+class NativeColumns:
+    """The columns of a file that one kind of scan reads, and their chunks. Kept by the footer."""
+
+    def __init__(self, footer: ParquetFooter, wanted: Sequence[pa.Field], names: Sequence[str | None]) -> None:
+        self._footer = footer
+        self._columns: list[NativeColumn] = []
+        self.schema = pa.schema(list(wanted))
+        self.n_read = 0
+        #: For each wanted column what ParquetReader takes; None: a column that is not in the file.
+        self.readers: list[tuple[str, int, int, bool] | None] = []
+        self.is_known = True
+        for field, name in zip(wanted, names, strict=True):
+            if name is None:
+                self.readers.append(None)
+                continue
+            column = native_column(footer, name)
+            if column is None or not _gives(column, field.type):
+                self.is_known = False
+                return
+            self._columns.append(column)
+            self.readers.append((name, column.conversion, column.width, column.is_optional))
+        self._chunks: dict[int, list[Chunk] | None] = {}
+
+    def chunks(self, group: int) -> list[Chunk] | None:
+        """Return the chunks of a row group in the columns' order; None: only pyarrow reads one of them."""
+        if group not in self._chunks:
+            found = [_chunk(self._footer, group, column) for column in self._columns]
+            whole = [chunk for chunk in found if chunk is not None]
+            self._chunks[group] = whole if len(whole) == len(found) else None
+        return self._chunks[group]
+
+
+def _gives(column: NativeColumn, declared: pa.DataType) -> bool:
+    """Whether the decoder gives a column the declared type."""
+    actual, declared = logical_type(column.type), logical_type(declared)
+    return bool(actual.equals(declared)) or same_values(actual, declared)
+
+
+def open_native(
+    footer: ParquetFooter,
+    groups: Sequence[int],
+    wanted: Sequence[pa.Field],
+    constants: Mapping[str, Any],
+    batch_rows: int,
+    ignore_case: bool,
+    absent_is_null: bool,
+) -> NativeStream | None:
+    """Open row groups of a file with the engine's decoder. None: pyarrow must read them.
+
+    Parameters
+    ----------
+    footer : ParquetFooter
+        The file's footer.
+    groups : sequence of int
+        Numbers of the row groups.
+    wanted : sequence of pyarrow.Field
+        The columns, in order, in the declared types.
+    constants : mapping
+        Columns that the file does not contain, each with its value.
+    batch_rows : int
+        Rows of a batch, at most.
+    ignore_case, absent_is_null : bool
+        As the parameters of Alignment.
+
+    Raises
+    ------
+    ExecutionError
+        The file cannot be opened.
+    """
+    location = footer.location
+    if location.filesystem is not None:
+        return None
+    columns = _columns(footer, wanted, constants, ignore_case)
+    if not columns.is_known:
+        return None
+    parts = []
+    for group in groups:
+        chunks = columns.chunks(group)
+        if chunks is None:
+            return None
+        parts.append((group, footer.group_rows[group], chunks))
+    sources: list[Any] = []
+    for field, reader in zip(wanted, columns.readers, strict=True):
+        if reader is None and field.name not in constants and not absent_is_null:
+            return None  # Alignment explains what is missing
+        if reader is None:
+            row = constant_array(constants.get(field.name), field.type, 1)
+            sources.append(pa.RecordBatch.from_arrays([row], [field.name]))
+        else:
+            sources.append(reader)
+    return NativeStream(footer, columns.schema, sources, parts, batch_rows)
+
+
+def _columns(
+    footer: ParquetFooter, wanted: Sequence[pa.Field], constants: Mapping[str, Any], ignore_case: bool
+) -> NativeColumns:
+    key = tuple(wanted), frozenset(constants), ignore_case
+    columns: NativeColumns | None = footer.native_columns.get(key)
+    if columns is None:
+        held = footer.schema.names
+        names = [None if field.name in constants else match_name(held, field.name, ignore_case) for field in wanted]
+        columns = NativeColumns(footer, wanted, names)
+        footer.keep_native(key, columns)
+    return columns
+
+
+class NativeStream:
+    """Row groups of a file as a BatchStream. The engine reads `batch_reader`; others read it as an Arrow stream."""
+
+    trust = TRUST_EVERYTHING
+
+    def __init__(
+        self,
+        footer: ParquetFooter,
+        schema: pa.Schema,
+        sources: Sequence[Any],
+        parts: Sequence[tuple[int, int, Sequence[Chunk]]],
+        batch_rows: int,
+    ) -> None:
+        path = self._path = footer.location.path
+        codecs = {name: pa.Codec(CODECS[name]) for name in _codecs_of(parts)}
+        try:
+            file = footer.location.open()
+        except OSError as error:
+            raise ExecutionError(f"cannot open {path}: {error}") from error
+        groups = [
+            (group, n_rows, [(*chunk[:3], _codec(chunk[3], codecs)) for chunk in chunks])
+            for group, n_rows, chunks in parts
+        ]
+        #: What TableScan reads.
+        self.batch_reader = ParquetReader(path, file, Schema(schema), sources, groups, batch_rows, self._before_group)
+
+    def _before_group(self, group: int) -> None:
+        try:
+            fault_site("file_read")
+        except OSError as error:
+            raise ExecutionError(f"cannot read {self._path}, row group {group}: {error}") from error
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        reader = pa.RecordBatchReader.from_batches(pa.schema(self.batch_reader.schema_object), self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        account = Account()
+        while (batch := self.batch_reader.read_batch(account)) is not None:
+            yield pa.record_batch(batch)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.batch_reader.close()
+
+
+def _codecs_of(parts: Sequence[tuple[int, int, Sequence[Chunk]]]) -> set[str]:
+    return {chunk[3] for _, _, chunks in parts for chunk in chunks if chunk[3] in CODECS}
+
+
+def _codec(name: str, codecs: Mapping[str, Any]) -> Any:
+    return "snappy" if name == "SNAPPY" else codecs.get(name)

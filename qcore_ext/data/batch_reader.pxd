@@ -1,0 +1,12 @@
+"""A source of batches in the engine itself, which TableScan reads without Arrow in between."""
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.schema cimport CSchema
+from qcore_ext.ground.memory cimport MemoryAccount
+
+
+cdef class BatchReader:
+    cdef CSchema* schema                    # owned; set by the subclass
+    cdef void set_schema(self, CSchema* schema) noexcept nogil
+    # 1: *out is a batch that the caller owns, charged to the account. 0: the end. One thread at a time.
+    cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil

@@ -1,0 +1,11 @@
+from typing_extensions import disjoint_base
+
+from qcore_ext.data.capsule import PyBatch
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+
+@disjoint_base
+class BatchReader:
+    @property
+    def schema_object(self) -> Schema: ...
+    def read_batch(self, account: Account) -> PyBatch | None: ...

@@ -1,0 +1,102 @@
+/* The decoders of QpKernels. kernels_all.h includes this file once for each instruction set, with QP(name) to name what
+   it defines. */
+
+static void QP(unpack_some)(const uint8_t *packed, int64_t first, int64_t n, int width, uint32_t *out) {
+    const uint64_t mask = ((uint64_t) 1 << width) - 1;
+    int64_t bit = first * width;
+    for (int64_t i = 0; i < n; i++, bit += width) out[i] = (uint32_t) ((qp_load64(packed + (bit >> 3)) >> (bit & 7)) & mask);
+}
+
+/* n values from value `first` on, which is the first of a group of 8. Writes whole groups. */
+static void QP(unpack)(const uint8_t *packed, int64_t first, int64_t n, int width, uint32_t *out) {
+    const uint8_t *p = packed + first / 8 * width;
+#if defined(QP_AVX2)
+    /* A value and the bits before it in its first byte fit 32 bits: one shuffle and one shift for 8 values. */
+    if (width <= 25) {
+        uint8_t bytes[32];
+        uint32_t shifts[8];
+        const int second = width / 2;       /* first byte of the values 4 to 7 */
+        for (int i = 0; i < 8; i++) {
+            int bit = i * width - (i < 4 ? 0 : 8 * second);
+            for (int k = 0; k < 4; k++) bytes[4 * i + k] = (uint8_t) ((bit >> 3) + k);
+            shifts[i] = (uint32_t) (bit & 7);
+        }
+        const __m256i order = _mm256_loadu_si256((const __m256i *) bytes);
+        const __m256i shift = _mm256_loadu_si256((const __m256i *) shifts);
+        const __m256i mask = _mm256_set1_epi32((int) (((uint32_t) 1 << width) - 1));
+        for (int64_t i = 0; i < n; i += 8, p += width) {
+            __m256i both = _mm256_inserti128_si256(
+                _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p)),
+                _mm_loadu_si128((const __m128i *) (p + second)), 1);
+            __m256i words = _mm256_srlv_epi32(_mm256_shuffle_epi8(both, order), shift);
+            _mm256_storeu_si256((__m256i *) (out + i), _mm256_and_si256(words, mask));
+        }
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i += 8, p += width) QP(unpack_some)(p, 0, 8, width, out + i);
+}
+
+static int64_t QP(codes)(QpRuns *runs, int64_t n, uint32_t *out) {
+    int64_t done = 0;
+    while (done < n) {
+        if (runs->left == 0 && !qp_runs_next(runs)) break;
+        int64_t m = n - done < runs->left ? n - done : runs->left;
+        if (!runs->packed) {
+            const uint32_t value = runs->value;
+            for (int64_t i = 0; i < m; i++) out[done + i] = value;
+        } else {
+            if (runs->taken & 7) {
+                int64_t rest = 8 - (runs->taken & 7);
+                if (rest < m) m = rest;
+                QP(unpack_some)(runs->packed, runs->taken, m, runs->width, out + done);
+            } else {
+                if (m > 8) m &= ~(int64_t) 7;
+                if (m < 8) QP(unpack_some)(runs->packed, runs->taken, m, runs->width, out + done);
+                else QP(unpack)(runs->packed, runs->taken, m, runs->width, out + done);
+            }
+            runs->taken += m;
+        }
+        runs->left -= m;
+        done += m;
+    }
+    return done;
+}
+
+static uint32_t QP(greatest)(const uint32_t *codes, int64_t n) {
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) found = codes[i] > found ? codes[i] : found;
+    return found;
+}
+
+#define QP_GATHER(name, type)                                                                                        \
+    static void name(const void *values, const uint32_t *codes, int64_t n, void *out) {                              \
+        const type *v = values; type *o = out;                                                                       \
+        for (int64_t i = 0; i < n; i++) o[i] = v[codes[i]]; }
+
+typedef struct { uint64_t low, high; } QP(Wide);
+
+QP_GATHER(QP(gather8), uint8_t)
+QP_GATHER(QP(gather16), uint16_t)
+QP_GATHER(QP(gather32), uint32_t)
+QP_GATHER(QP(gather64), uint64_t)
+QP_GATHER(QP(gather128), QP(Wide))
+
+/* From the last row on, so that a value is read before its place is written. */
+#define QP_SPREAD(name, type)                                                                                        \
+    static void name(const uint8_t *bits, int64_t first, int64_t n, int64_t n_values, void *values) {                \
+        type *v = values; const type none = {0}; int64_t k = n_values;                                               \
+        for (int64_t i = n - 1; i >= k; i--) {                                                                       \
+            int64_t at = first + i, valid = (bits[at >> 3] >> (at & 7)) & 1;                                         \
+            type value = v[k > 0 ? k - 1 : 0];                                                                       \
+            v[i] = valid ? value : none;                                                                             \
+            k -= valid; } }
+
+QP_SPREAD(QP(spread8), uint8_t)
+QP_SPREAD(QP(spread16), uint16_t)
+QP_SPREAD(QP(spread32), uint32_t)
+QP_SPREAD(QP(spread64), uint64_t)
+QP_SPREAD(QP(spread128), QP(Wide))
+
+#undef QP_GATHER
+#undef QP_SPREAD

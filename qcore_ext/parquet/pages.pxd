@@ -1,0 +1,51 @@
+"""The pages of one column chunk: read from the file a window at a time, and decompressed."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+from qcore_ext.parquet.kernels cimport QpPage
+
+
+cdef enum Codec:
+    CODEC_NONE = 0
+    CODEC_SNAPPY = 1
+    CODEC_PYARROW = 2           # any other: pyarrow decompresses
+
+
+cdef class PageReader:
+    cdef readonly str path              # for messages, as the next two
+    cdef readonly str column
+    cdef int64_t group
+    cdef int file                       # descriptor; borrowed
+    cdef MemoryAccount* account         # borrowed; charged for the buffers
+    cdef int codec
+    cdef object decompressor            # a pyarrow.Codec, or None
+    cdef int64_t at                     # offset in the file of what is read next
+    cdef int64_t end                    # offset of the chunk's end
+    cdef int64_t uncompressed_left      # bytes that pages may still have after decompression, by the footer
+    cdef Buffer* window                 # owned; bytes begin..filled are of the file
+    cdef int64_t begin
+    cdef int64_t filled
+    cdef Buffer* body                   # owned; the page that was decompressed last
+    cdef QpPage page                    # header of the current page
+    cdef int64_t stored_at              # of the current page, in the window
+    cdef const uint8_t* levels          # after load: definition levels of a v2 page, else NULL
+    cdef const uint8_t* levels_end
+    cdef const uint8_t* values          # after load: the page's bytes, for v1 with its levels
+    cdef const uint8_t* values_end
+
+    cdef void open(self, MemoryAccount* account, int file, int64_t group, int64_t start, int64_t n_bytes,
+                   int64_t n_uncompressed) noexcept nogil
+    # Read the next header. False at the end of the chunk. The page before need not have been loaded.
+    cdef bint next_page(self) except -1 nogil
+    # Make `values` point to the page's bytes, followed by QP_SLACK readable ones. kept: they must be in `body`, from
+    # which the caller may take references; a body that somebody else references is not written again.
+    cdef int load(self, bint kept) except -1 nogil
+    cdef int more(self, int64_t n) except -1 nogil
+    cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
+    cdef int decompress_by_pyarrow(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
+    cdef int new_body(self, int64_t size) except -1 nogil
+    cdef void close(self) noexcept nogil
+    # Raise ExecutionError with file, row group and column.
+    cdef int fail(self, const char* fault) except -1 nogil
+    cdef str explain(self, str fault)

@@ -1,0 +1,213 @@
+"""The pages of one column chunk: read from the file a window at a time, and decompressed.
+
+The file is read by pread and not mapped: a file that is cut while it is mapped ends the process.
+"""
+
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int64_t, uint8_t, uintptr_t
+from libc.string cimport memcpy, memmove, memset
+
+from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
+from qcore_ext.parquet.kernels cimport (
+    QP_DATA_PAGE_V2, QP_SLACK, qp_page_header, qp_snappy, qp_snappy_length,
+)
+
+from qcore_ext.ground.error_text import shown
+from qcore_ext.ground.status import ExecutionError
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t pread(int file, void* to, size_t n, int64_t at)
+
+cdef enum:
+    # Bytes read at once if the chunk has them. A longer page is read by itself.
+    WINDOW_BYTES = 1048576
+    HEADER_BYTES = 256          # most headers are shorter
+    # Snappy's longest copies make 64 bytes of 3. A page that claims more is damaged.
+    SNAPPY_RATIO_MAX = 22
+    # A page that claims more bytes than this must not claim more than the footer does for the whole chunk.
+    FREE_BYTES = 4194304
+    READ_FLAG = 0x100           # PyBUF_READ
+
+
+cdef class PageReader:
+    """Reads the pages of column chunks, one chunk after another, on one thread.
+
+    Parameters
+    ----------
+    path, column : str
+        For error messages.
+    """
+
+    def __init__(self, str path, str column):
+        self.path = path
+        self.column = column
+
+    def __dealloc__(self):
+        self.close()
+
+    cdef void close(self) noexcept nogil:
+        buffer_unref(self.window)
+        buffer_unref(self.body)
+        self.window = NULL
+        self.body = NULL
+
+    cdef int fail(self, const char* fault) except -1 nogil:
+        with gil:
+            raise ExecutionError(self.explain(fault.decode()))
+
+    cdef str explain(self, str fault):
+        return f"cannot read {self.path}, row group {self.group}: column {self.column!r} cannot be decoded: {fault}"
+
+    cdef void open(
+        self, MemoryAccount* account, int file, int64_t group, int64_t start, int64_t n_bytes, int64_t n_uncompressed,
+    ) noexcept nogil:
+        self.account = account
+        self.file = file
+        self.group = group
+        self.at = start
+        self.end = start + n_bytes
+        self.uncompressed_left = n_uncompressed
+        self.begin = 0
+        self.filled = 0
+        self.page.n_bytes = 0
+        self.stored_at = 0
+
+    cdef int more(self, int64_t n) except -1 nogil:
+        """Have at least n bytes in the window from `begin` on."""
+        cdef int64_t held = self.filled - self.begin
+        cdef int64_t left = self.end - self.at
+        cdef int64_t wanted, size
+        cdef ssize_t got
+        cdef Buffer* wider
+        if held >= n:
+            return 0
+        if held + left < n:
+            return self.fail(b"a page is longer than its column chunk")
+        wanted = min(left, max(n - held, <int64_t> WINDOW_BYTES - held))
+        size = held + wanted + QP_SLACK
+        if self.window == NULL or self.window.size < size:
+            wider = buffer_new(self.account, size)
+            if held > 0:
+                memcpy(wider.data, self.window.data + self.begin, held)
+            buffer_unref(self.window)
+            self.window = wider
+            self.begin = 0
+            self.filled = held
+        elif self.window.size < self.filled + wanted + QP_SLACK:
+            memmove(self.window.data, self.window.data + self.begin, held)
+            self.begin = 0
+            self.filled = held
+        while wanted > 0:
+            got = pread(self.file, self.window.data + self.filled, wanted, self.at)
+            if got < 0 and errno == EINTR:
+                continue
+            if got < 0:
+                return self.fail(b"the operating system reports an error")
+            if got == 0:
+                return self.fail(b"the file ends before the column chunk; it was cut since its footer was read")
+            self.filled += got
+            self.at += got
+            wanted -= got
+        memset(self.window.data + self.filled, 0, QP_SLACK)
+        return 0
+
+    cdef bint next_page(self) except -1 nogil:
+        cdef int64_t length
+        cdef int64_t known = HEADER_BYTES
+        account_check(self.account)
+        if self.filled - self.begin + self.end - self.at == 0:
+            return False
+        while True:
+            self.more(min(known, self.filled - self.begin + self.end - self.at))
+            length = qp_page_header(
+                <const uint8_t*> self.window.data + self.begin, self.filled - self.begin, &self.page
+            )
+            if length > 0:
+                break
+            if length < 0:
+                self.fail(b"a page header is malformed")
+            if self.at == self.end:
+                self.fail(b"a page header is longer than its column chunk")
+            known = 2 * (self.filled - self.begin)
+        self.begin += length
+        self.more(self.page.n_bytes)
+        self.stored_at = self.begin
+        self.begin += self.page.n_bytes
+        self.levels = NULL
+        self.values = NULL
+        self.values_end = NULL
+        return True
+
+    cdef int new_body(self, int64_t size) except -1 nogil:
+        """Make `body` a buffer that nobody else references."""
+        if self.body != NULL and (qc_load(&self.body.owner.references) > 1 or self.body.size < size + QP_SLACK):
+            buffer_unref(self.body)
+            self.body = NULL
+        if self.body == NULL:
+            self.body = buffer_new(self.account, size + QP_SLACK)
+        return 0
+
+    cdef int load(self, bint kept) except -1 nogil:
+        cdef const uint8_t* stored = <const uint8_t*> self.window.data + self.stored_at
+        cdef int64_t n = self.page.n_bytes
+        cdef int64_t size = self.page.n_uncompressed
+        cdef int64_t n_levels = 0
+        if self.page.type == QP_DATA_PAGE_V2:
+            if self.page.repetition_bytes != 0:
+                self.fail(b"a page has repetition levels, but its column is not nested")
+            n_levels = self.page.definition_bytes
+            if n_levels > n or n_levels > size:
+                self.fail(b"the levels of a page are longer than the page")
+            self.levels = stored
+            self.levels_end = stored + n_levels
+            stored += n_levels
+            n -= n_levels
+            size -= n_levels
+        if size > self.uncompressed_left and size > FREE_BYTES:
+            self.fail(b"a page is longer than the footer states")
+        self.uncompressed_left -= size
+        if self.codec == CODEC_NONE or (self.page.type == QP_DATA_PAGE_V2 and not self.page.is_compressed):
+            if size != n:
+                self.fail(b"a page without compression has two lengths")
+            if not kept:
+                self.values = stored
+                self.values_end = stored + n
+                return 0
+            self.new_body(size)
+            memcpy(self.body.data, stored, n)
+        elif size == 0:
+            self.new_body(0)
+        else:
+            self.decompress(stored, n, size)
+        memset(self.body.data + size, 0, QP_SLACK)
+        self.values = <const uint8_t*> self.body.data
+        self.values_end = self.values + size
+        return 0
+
+    cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil:
+        if self.codec != CODEC_SNAPPY:
+            return self.decompress_by_pyarrow(stored, n, size)
+        if qp_snappy_length(stored, n) != size or size > n * SNAPPY_RATIO_MAX:
+            return self.fail(b"a compressed page has another length than its header states")
+        self.new_body(size)
+        if not qp_snappy(stored, n, <uint8_t*> self.body.data, size):
+            return self.fail(b"a page cannot be decompressed by snappy")
+        return 0
+
+    cdef int decompress_by_pyarrow(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil:
+        cdef const char* made
+        self.new_body(size)
+        with gil:
+            try:
+                view = PyMemoryView_FromMemory(<char*> stored, n, READ_FLAG)
+                whole = self.decompressor.decompress(view, decompressed_size=size)
+            except (OSError, ValueError) as error:
+                raise ExecutionError(self.explain(f"a page cannot be decompressed: {shown(error)}")) from error
+            if whole.size != size:
+                self.fail(b"a compressed page has another length than its header states")
+            made = <const char*> <uintptr_t> whole.address
+            with nogil:
+                memcpy(self.body.data, made, size)
+        return 0

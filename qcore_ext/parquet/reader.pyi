@@ -1,0 +1,18 @@
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from qcore_ext.data.batch_reader import BatchReader
+from qcore_ext.data.schema import Schema
+
+class ParquetReader(BatchReader):
+    def __init__(
+        self,
+        path: str,
+        file: Any,
+        schema: Schema,
+        columns: Sequence[Any],
+        groups: Iterable[tuple[int, int, Sequence[tuple[int, int, int, Any]]]],
+        batch_rows: int,
+        before_group: Callable[[int], None],
+    ) -> None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,86 @@
+"""Row groups, batches and columns that are not in the file (SPEC P1, V10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from parquet.reading_natively import read_natively
+
+from qcore.connectors.base import FileSplit
+from qcore.connectors.files import FileTable
+from qcore.connectors.parquet.native import NativeStream
+from qcore_ext.ground.memory import Account
+from random_tables import random_table
+
+TYPES = {"a": pa.int64(), "s": pa.string(), "b": pa.bool_(), "d": pa.decimal128(12, 2)}
+
+
+@pytest.mark.parametrize("batch_rows", [8, 100, 1000, 100_000])
+def test_row_groups_in_batches(tmp_path: Path, batch_rows: int) -> None:
+    table = random_table(1, 3500, TYPES, 0.1)
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1000)
+    found = read_natively(tmp_path / "t.parquet", batch_rows)
+    assert found.equals(table)
+    assert all(len(chunk) <= max(8, batch_rows & ~7) for chunk in found.column("a").chunks)
+
+
+def test_columns_in_another_order_and_none(tmp_path: Path) -> None:
+    table = random_table(2, 100, TYPES, 0.1)
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=30)
+    for names in (("d", "a"), ("s",), ("b", "s", "a")):
+        assert read_natively(tmp_path / "t.parquet", columns=names).equals(table.select(names))
+    stream = FileTable(str(tmp_path / "t.parquet")).open(FileSplit(str(tmp_path / "t.parquet")), (), None, 1000)
+    assert sum(batch.num_rows for batch in pa.RecordBatchReader.from_stream(stream)) == 100
+    stream.close()
+
+
+def test_columns_of_folders_and_columns_that_a_file_lacks(tmp_path: Path) -> None:
+    (tmp_path / "k=5").mkdir()
+    pq.write_table(pa.table({"a": [1, 2, None]}), tmp_path / "k=5" / "t.parquet")
+    pq.write_table(pa.table({"a": [3], "s": ["x"]}), tmp_path / "k=5" / "u.parquet")
+    table = FileTable(str(tmp_path))
+    rows = []
+    for split in table.splits(("s", "a", "k"), None, 1):
+        stream = table.open(split, ("s", "a", "k"), None, 1000)
+        assert isinstance(stream, NativeStream)
+        rows += pa.RecordBatchReader.from_stream(stream).read_all().to_pylist()
+        stream.close()
+    assert rows == [{"s": None, "a": a, "k": 5} for a in (1, 2, None)] + [{"s": "x", "a": 3, "k": 5}]
+
+
+def test_memory_is_charged_and_freed(tmp_path: Path) -> None:
+    pq.write_table(random_table(3, 50_000, TYPES), tmp_path / "t.parquet", compression="none", use_dictionary=False)
+    table = FileTable(str(tmp_path / "t.parquet"))
+    stream = table.open(FileSplit(str(tmp_path / "t.parquet")), ("a", "s"), None, 10_000)
+    assert isinstance(stream, NativeStream)
+    account = Account()
+    batch = stream.batch_reader.read_batch(account)
+    assert batch is not None and len(batch) == 10_000
+    assert account.reserved_bytes >= 10_000 * (8 + 16)
+    stream.close()
+    assert stream.batch_reader.read_batch(account) is None
+    del batch, stream
+    assert account.reserved_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1, 2], None]),
+        pa.array([{"x": 1}, None]),
+        pa.array([b"abcd", None], pa.binary(4)),
+        pa.array([1, None], pa.float16()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_types_that_pyarrow_decodes(tmp_path: Path, column: pa.Array) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"c": column}), path)
+    table = FileTable(str(path))
+    stream = table.open(FileSplit(str(path)), ("c",), None, 1000)
+    assert not isinstance(stream, NativeStream)
+    assert pa.RecordBatchReader.from_stream(stream).read_all().column("c").to_pylist() == column.to_pylist()
+    stream.close()
