@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+
+from qcore.errors import PlanError
 
 _LITERAL = re.compile(
     r"""(?P<skip>--[^\n]*|/\*.*?\*/)
@@ -17,7 +20,7 @@ _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 def with_standard_texts(text: str) -> str:
     """Spark's statement with its texts, which may stand in double quotes and have backslashes, and its names, in
-    backticks, as the standard writes them.
+    backticks, as the standard writes them. PlanError for an escape that is no character.
     """
     return _LITERAL.sub(_standard, text)
 
@@ -42,7 +45,10 @@ def _unescaped(found: re.Match[str]) -> str:
         # These stay for LIKE.
         return f"\\{code}"
     if code[0] in "uU" and len(code) > 1:
-        return chr(int(code[1:], 16))
+        number = int(code[1:], 16)
+        if number > sys.maxunicode or 0xD800 <= number < 0xE000:
+            raise PlanError(f"\\{code} in a text is no character: they end at U+10FFFF, without U+D800 to U+DFFF")
+        return chr(number)
     if len(code) == 3:
         return chr(int(code, 8))
     return _CONTROLS.get(code, code)
