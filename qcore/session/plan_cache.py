@@ -32,7 +32,7 @@ class PlannedQuery:
     @cached_property
     def lowered(self) -> LoweredPlans:
         """The plan as it is run."""
-        return LoweredPlans(self.plan)
+        return LoweredPlans(self.plan, self.output_names)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from qcore.plan.planning_time import limit_planning
 from qcore.session.explain import explain_plan, pipelines_of
 from qcore.session.profile import profile_text
 from qcore.session.task import LoweredPlans, Task
-from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Reservation
 from qcore_ext.ground.process import ProcessLock
 
@@ -63,12 +62,10 @@ class Result:
         self.plan = plan
         self._settings = settings
         self._estimates = estimates
-        self._lowered = lowered or LoweredPlans(plan)
+        self._lowered = lowered or LoweredPlans(plan, output_names)
         self._found = found
         self.is_reused = found is not None and found.is_hit
-        names = output_names if output_names is not None else plan.schema.names
-        fields = pa.schema(Schema(plan.schema))
-        self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=True)])
+        self.schema: pa.Schema = self._lowered.schema
         self._lock = ProcessLock()
         self._task: Task | None = None
         self._taken = False

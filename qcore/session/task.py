@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -364,8 +364,12 @@ def lower_plan(plan: p.PlanNode, threads: int) -> LoweredPlan:
 class LoweredPlans:
     """A plan, lowered at most once for each number of threads. Any thread may use it."""
 
-    def __init__(self, plan: p.PlanNode) -> None:
+    def __init__(self, plan: p.PlanNode, output_names: Sequence[str] | None = None) -> None:
         self._plan = plan
+        names = plan.schema.names if output_names is None else output_names
+        fields = zip(pa.schema(Schema(plan.schema)), names, strict=True)
+        #: The result's schema, with the names that the query gives its columns.
+        self.schema: pa.Schema = pa.schema([field.with_name(name) for field, name in fields])
         self._by_threads: dict[int, LoweredPlan] = {}
 
     def get(self, threads: int) -> LoweredPlan:
