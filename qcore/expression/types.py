@@ -29,8 +29,27 @@ class TypeMismatch(Exception):
     """Types do not fit. The message is the reason."""
 
 
+def _ids(*types: pa.DataType) -> frozenset[int]:
+    return frozenset(type_.id for type_ in types)
+
+
+# Types without a layout of their own, by id: asking for that takes a twentieth of the time of the other questions.
+_PLAIN = _ids(
+    pa.null(), BOOL, *_SIGNED, *_UNSIGNED, pa.float32(), FLOAT64, pa.decimal128(1), STRING, pa.binary(), DATE,
+    pa.timestamp("s"), pa.time32("s"), pa.time64("us"), pa.duration("s"), INTERVAL, pa.list_(BOOL), pa.struct([]),
+    pa.map_(BOOL, BOOL),
+)  # fmt: skip
+_NUMERIC = _ids(
+    *_SIGNED, *_UNSIGNED, pa.float16(), pa.float32(), FLOAT64, pa.decimal32(1), pa.decimal64(1), pa.decimal128(1),
+    pa.decimal256(1),
+)  # fmt: skip
+_TEMPORAL = _ids(DATE, pa.date64(), pa.timestamp("s"), pa.time32("s"), pa.time64("us"))
+
+
 def plain(type_: pa.DataType) -> pa.DataType:
     """The logical type, without the layout: dictionary, view, large and others."""
+    if type_.id in _PLAIN:
+        return type_
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return plain(type_.value_type)
     if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
@@ -48,7 +67,7 @@ def plain(type_: pa.DataType) -> pa.DataType:
 
 def is_temporal(type_: pa.DataType) -> bool:
     """Date, timestamp or time of day."""
-    return pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_)
+    return type_.id in _TEMPORAL
 
 
 def is_instant(type_: pa.DataType) -> bool:
@@ -68,7 +87,7 @@ def compares_by_bytes(type_: pa.DataType) -> bool:
 
 def is_numeric(type_: pa.DataType) -> bool:
     """Integer, decimal or float."""
-    return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_floating(type_)
+    return type_.id in _NUMERIC
 
 
 def is_text(type_: pa.DataType) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -492,17 +493,30 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
         The function is unknown or does not take these types; the message names both.
     """
     function = _SCALAR.get(name)
-    shown = f"{name}({', '.join(map(str, arg_types))})"
     if function is None:
-        raise PlanError(f"unknown function {shown}; qcore.functions.catalogue lists what there is")
+        raise PlanError(f"unknown function {_shown(name, arg_types)}; qcore.functions.catalogue lists what there is")
     if name in LIST_LAMBDAS and len(arguments) > 1:
         return Signature(list_call(name, arg_types, arguments[1]).result, tuple(arg_types))
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:
-        raise PlanError(f"{shown}: {name} takes {n_arguments(function.arguments_min, function.arguments_max)}")
+        most = n_arguments(function.arguments_min, function.arguments_max)
+        raise PlanError(f"{_shown(name, arg_types)}: {name} takes {most}")
+    types = tuple(map(plain, arg_types))
     try:
-        return function.signature([plain(type_) for type_ in arg_types], arguments)
+        if function.resolve_literals is None:
+            return _signature(name, types)
+        return function.signature(types, arguments)
     except TypeMismatch as reason:
-        raise PlanError(f"{shown} is not defined: {reason}") from None
+        raise PlanError(f"{_shown(name, arg_types)} is not defined: {reason}") from None
+
+
+def _shown(name: str, types: Types) -> str:
+    return f"{name}({', '.join(map(str, types))})"
+
+
+@lru_cache(maxsize=4096)
+def _signature(name: str, types: tuple[pa.DataType, ...]) -> Signature:
+    """The signature of a function for plain types, by which alone it is found."""
+    return _SCALAR[name].signature(types)
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
