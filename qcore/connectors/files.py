@@ -116,6 +116,8 @@ class FileTable:
             schema = pa.schema([field for field in found if field.name not in in_names] + partitions)
         self.schema = logical_schema(schema, self._name())
         self._constants = [self._typed(file) for file in self._files]
+        #: Those of Parquet files, and the versions of the files that they are of.
+        self._statistics: tuple[Any, TableStatistics] = (None, TableStatistics())
 
     def under_policy(self, on_schema_change: str) -> FileTable:
         """Return the same files with another on_schema_change. It has no effect if a schema is declared."""
@@ -162,10 +164,15 @@ class FileTable:
         if isinstance(self._format, FileFormat):
             counts = [self._format.rows_of(file.location) for file in self._files]
             return TableStatistics(None if None in counts else sum(count for count in counts if count is not None))
-        rows = sum(FOOTERS.get(file.location).n_rows for file in self._files)
-        locations = [file.location for file in self._files]
-        files = list(zip(locations, self._constants, strict=True))
-        return TableStatistics(rows, FooterStatistics(self.schema, files))
+        footers = [FOOTERS.get(file.location) for file in self._files]
+        version = tuple(footer.stamp for footer in footers)
+        known, statistics = self._statistics
+        if known != version:
+            files = [(file.location, constants) for file, constants in zip(self._files, self._constants, strict=True)]
+            rows = sum(footer.n_rows for footer in footers)
+            statistics = TableStatistics(rows, FooterStatistics(self.schema, files))
+            self._statistics = version, statistics
+        return statistics
 
     def version(self) -> tuple[tuple[int, int], ...]:
         """Return the size and the time of change of each file. OSError: a file is gone."""

@@ -16,7 +16,9 @@ from qcore.expression.scalars import type_of
 class Expr:
     """An expression over the columns of a plan node's input. Build with col() and lit(); combine with operators."""
 
-    __slots__ = ()
+    #: The names of the columns, once they were asked for.
+    __slots__ = ("_names",)
+    _names: frozenset[str]
     # __eq__ builds an expression, so hashing goes by identity.
     __hash__ = object.__hash__
 
@@ -323,9 +325,25 @@ def depth(expr: Expr) -> int:
     return n_levels
 
 
-def column_names(expr: Expr) -> set[str]:
+def column_names(expr: Expr) -> frozenset[str]:
     """The names of the columns that an expression reads."""
-    return {part.name for part in walk(expr) if isinstance(part, Column)}
+    try:
+        return expr._names
+    except AttributeError:
+        pass
+    names: set[str] = set()
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Column):
+            names.add(part.name)
+        elif (known := getattr(part, "_names", None)) is not None:
+            names |= known
+        else:
+            waiting.extend(children(part))
+    found = frozenset(names)
+    object.__setattr__(expr, "_names", found)
+    return found
 
 
 def substitute(expr: Expr, by_name: dict[str, Expr]) -> Expr:

@@ -235,8 +235,8 @@ def _used_of(side: PlanNode, used: set[str]) -> set[str]:
     return {side.schema.names[0]} if not found and isinstance(below, Project) and side.schema.names else found
 
 
-def _condition_names(node: HashJoin | NestedLoopJoin) -> set[str]:
-    return set() if node.condition is None else column_names(node.condition)
+def _condition_names(node: HashJoin | NestedLoopJoin) -> frozenset[str]:
+    return frozenset() if node.condition is None else column_names(node.condition)
 
 
 def _left_keys(node: HashJoin | NestedLoopJoin) -> set[str]:

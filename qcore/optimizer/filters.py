@@ -147,20 +147,20 @@ class _Pusher:
         inside: Predicates = []
         above: Predicates = []
         for part in predicates:
-            names = column_names(part)
-            if names <= left_names and node.kind in _KEEPS_LEFT:
+            read = column_names(part)
+            if read <= left_names and node.kind in _KEEPS_LEFT:
                 on_left.append(part)
-            elif names <= right_names and node.kind in _KEEPS_RIGHT:
+            elif read <= right_names and node.kind in _KEEPS_RIGHT:
                 on_right.append(part)
             elif node.kind == "inner":
                 inside.append(part)
             else:
                 above.append(part)
         for part in [] if node.condition is None else conjuncts(node.condition):
-            names = column_names(part)
-            if names and names <= left_names and node.kind in _CONDITION_ON_LEFT:
+            read = column_names(part)
+            if read and read <= left_names and node.kind in _CONDITION_ON_LEFT:
                 on_left = _union(on_left, [part])
-            elif names and names <= right_names and node.kind in _CONDITION_ON_RIGHT:
+            elif read and read <= right_names and node.kind in _CONDITION_ON_RIGHT:
                 on_right = _union(on_right, [part])
             else:
                 inside = _union(inside, [part])

@@ -80,6 +80,12 @@ class _Tree:
     uncertainty: float = 1.0
 
 
+def _least_cost(left: _Tree, right: _Tree) -> float:
+    """The cost of the join of two subsets, but for the rows that it gives."""
+    build, probe = (left.rows, right.rows) if left.rows <= right.rows else (right.rows, left.rows)
+    return left.cost + right.cost + BUILD_WEIGHT * build + PROBE_WEIGHT * probe
+
+
 class _Graph:
     """Relations and conditions of one group. Subsets of relations are bit masks."""
 
@@ -241,8 +247,7 @@ class _Graph:
         has_keys, is_certain = self._link(a, b)
         uncertainty = left.uncertainty * right.uncertainty * (1.0 if is_certain else self.link_uncertainty)
         rows = min(self.subset_rows(a | b) * uncertainty, pairs)
-        build, probe = sorted((left.rows, right.rows))
-        cost = left.cost + right.cost + BUILD_WEIGHT * build + PROBE_WEIGHT * probe + OUTPUT_WEIGHT * rows
+        cost = _least_cost(left, right) + OUTPUT_WEIGHT * rows
         if not has_keys:
             # Every pair of rows is looked at. That one side has one row may be a guess.
             cost += pairs * self._leaf_uncertainty(a | b)
@@ -282,6 +287,8 @@ class _Graph:
                 part = (part - 1) & rest
                 a, b = part | lowest, rest ^ part
                 if a in trees and b in trees and self._connected(a, b):
+                    if best is not None and _least_cost(trees[a], trees[b]) >= best.cost:
+                        continue
                     tree = self._joined_tree(a, b, trees)
                     if best is None or tree.cost < best.cost:
                         best = tree

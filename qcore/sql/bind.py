@@ -28,6 +28,7 @@ from qcore.sql import (
 )
 from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader, place_of
 from qcore.sql.parse import located, parse
+from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.scope import Environment, Level
 
 
@@ -84,24 +85,45 @@ def plan_query(
         place in the text.
     """
     with deep_recursion():
-        statements, source = parse(text, dialect)
-        if len(statements) != 1:
-            what = "the text has more than one statement" if statements else "the text is empty"
-            raise PlanError(f"{what}; it cannot be planned as a query")
-        if type(statements[0]).__name__ in _STATEMENTS:
-            words = [token.text.upper() for token in source.tokens[:2]]
-            raise PlanError(f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here")
-        binder = Binder(tables, views or {}, dialect, source, READERS.expressions, READERS.queries, READERS.tables)
         try:
-            relation = binder.query(statements[0], Environment(Level(), {}))
-            plan = binder.exact(relation)
-            plan = replace_dependent_joins(plan, binder.ids, binder.names)
-        except PlanError as error:
-            raise _located(error, binder) from None
-        except RecursionError:
-            raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
-        names = [named.shown for named in relation.columns]
-        return PlanResult(rename(plan, names, binder), names)
+            return _planned(text, tables, dialect, views or {}, may_narrow=True)
+        except _BoundInPart:
+            return _planned(text, tables, dialect, views or {}, may_narrow=False)
+
+
+class _BoundInPart(Exception):
+    """A query could not be bound over the columns that it names. It is bound over all: a star, or a table's name as a
+    row, may stand for them, and an error names columns that may be meant.
+    """
+
+
+def _planned(
+    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str], may_narrow: bool
+) -> PlanResult:
+    statements, source = parse(text, dialect)
+    if len(statements) != 1:
+        what = "the text has more than one statement" if statements else "the text is empty"
+        raise PlanError(f"{what}; it cannot be planned as a query")
+    if type(statements[0]).__name__ in _STATEMENTS:
+        words = [token.text.upper() for token in source.tokens[:2]]
+        raise PlanError(f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here")
+    binder = Binder(
+        tables, views, dialect, source, READERS.expressions, READERS.queries, READERS.tables, may_narrow=may_narrow
+    )
+    try:
+        relation = binder.query(statements[0], Environment(Level(), {}))
+        plan = binder.exact(relation)
+        plan = replace_dependent_joins(plan, binder.ids, binder.names)
+    except NeedsAllColumns:
+        raise _BoundInPart from None
+    except PlanError as error:
+        if binder.is_narrowed:
+            raise _BoundInPart from None
+        raise _located(error, binder) from None
+    except RecursionError:
+        raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
+    names = [named.shown for named in relation.columns]
+    return PlanResult(rename(plan, names, binder), names)
 
 
 def rename(node: PlanNode, names: Sequence[str], binder: Binder) -> PlanNode:

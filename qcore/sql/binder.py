@@ -17,6 +17,7 @@ from qcore.plan.nodes import PlanNode
 from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import project
 from qcore.sql.parse import Source
+from qcore.sql.read_columns import ReadColumns, read_columns
 from qcore.sql.reading import NotBound, clause_name
 from qcore.sql.scope import Environment, Place, Relation, Rows
 
@@ -46,6 +47,11 @@ class Binder:
     fault: tuple[Any, Source] | None = None
     #: Tables and views by lower-case name; made when first asked for.
     known: dict[str, list[str]] | None = None
+    #: Whether tables may lack columns that the text does not name, and whether those of FROM here have all; whether one
+    #: lacks columns.
+    may_narrow: bool = False
+    reads_all: bool = True
+    is_narrowed: bool = False
     #: Shared state of readers, by their own keys.
     memory: dict[Any, Any] = field(default_factory=dict)
 
@@ -57,6 +63,15 @@ class Binder:
             found = any(token.text.lower() == "columns" for token in self.source.tokens)
             self.memory["columns", id(self.source)] = found
         return bool(found)
+
+    @property
+    def read_columns(self) -> ReadColumns:
+        """What the text may name."""
+        found = self.memory.get(("read columns", id(self.source)))
+        if found is None:
+            found = self.memory["read columns", id(self.source)] = read_columns(self.source.tokens)
+        assert isinstance(found, ReadColumns)
+        return found
 
     def expression(self, node: Any, place: Place) -> Bound:
         """The value of an expression."""

@@ -13,6 +13,7 @@ from qcore.expression.tree import Column, Literal
 from qcore.functions.calls import bind_call
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder
+from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.scope import Part, Place, Scope
 
@@ -63,7 +64,7 @@ def _in_place(binder: Binder, place: Place, parts: Sequence[Part]) -> Bound | No
                 found = place.scope.find(first)
             if found is not None:
                 return found
-        return _whole_table(place.scope, parts)
+        return _whole_table(binder, place.scope, parts)
     scope = place.scope
     # With a table in front, then without: t.c before the field c of a column t.
     for n in range(len(parts) - 1, 0, -1):
@@ -86,11 +87,13 @@ def _is_key(place: Place, part: Part) -> bool:
     return any(named.own in names for named in place.scope.rows.columns if named.shown.lower() == part[0].lower())
 
 
-def _whole_table(scope: Scope, parts: Sequence[Part]) -> Bound | None:
+def _whole_table(binder: Binder, scope: Scope, parts: Sequence[Part]) -> Bound | None:
     """A table's row as a struct."""
     found = scope.tables(parts)
     if len(found) != 1 or not found[0].columns:
         return None
+    if binder.is_narrowed:
+        raise NeedsAllColumns
     arguments = []
     for named in found[0].columns:
         arguments += [Bound(Literal(named.shown, pa.string()), pa.string()), scope.column(named.own)]

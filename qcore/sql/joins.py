@@ -97,6 +97,11 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
         node, "this", "db", "catalog", "alias", "pivots", "sample", "joins", "ordinality"
     )
     paths = paths_of(node, binder.source)
+    # Names that an alias gives columns go by their places.
+    reads_all, binder.reads_all = (
+        binder.reads_all,
+        binder.reads_all or bool(alias is not None and get(alias, "columns")),
+    )
     if paths:
         relation, _ = named_rows(binder, [(table_name(paths), True)], place)
         rows = with_alias(relation, default_alias(node, paths), alias)
@@ -111,6 +116,7 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
             rows.tables = [TableNames((*(part[0] for part in parts[:-1]), table.parts[-1]), table.columns)]
         elif alias is None:
             rows.tables = [TableNames(("memory", "main", rows.tables[0].parts[-1]), rows.tables[0].columns)]
+    binder.reads_all = reads_all
     return _changed(binder, rows, pivots, sample, joins, place)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -90,13 +91,35 @@ def parse_items(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
     return list(items or ()), source
 
 
+# Letters of a text whose tokens are kept.
+_KEPT_TEXT_MAX = 100_000
+
+
+class _LastTokens(threading.local):
+    """The tokens of the text that a thread read last: a session asks a text for its files before it plans it. They are
+    of the thread alone, because the parser is told by their comments what to do.
+    """
+
+    reader: Any = None
+    text: str = ""
+    tokens: tuple[Any, ...] = ()
+
+
+_last = _LastTokens()
+
+
 def _tokens(reader: Any, text: str) -> list[Any]:
     from sqlglot.errors import TokenError
 
+    if _last.reader is reader and _last.text == text:
+        return list(_last.tokens)
     try:
-        return list(reader.tokenize(text))
+        tokens = tuple(reader.tokenize(text))
     except TokenError as error:
         raise _token_error(text, error) from None
+    if len(text) <= _KEPT_TEXT_MAX:
+        _last.reader, _last.text, _last.tokens = reader, text, tokens
+    return list(tokens)
 
 
 def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tuple[list[Any], Source]:

@@ -24,7 +24,7 @@ from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.samples import sample_rows
-from qcore.sql.scope import Environment, Named, Part, Place, Relation, Scope
+from qcore.sql.scope import Environment, Named, Part, Place, Relation, Rows, Scope
 from qcore.sql.stars import Item, columns_calls, each_column, is_star, star_items
 from qcore.sql.subqueries import Rewrite, as_it_is, bind_conjunct, join_subqueries
 from qcore.sql.tables import common_tables
@@ -106,13 +106,12 @@ class _Select:
 
     def relation(self) -> Relation:
         binder = self.binder
-        rows = from_rows(binder, self.from_, self.joins or (), self.environment)
-        rows = with_views(binder, rows, self.views or (), self.environment)
+        rows = self._from_rows()
         if self.sample is not None:
             if self.from_ is None:
                 raise PlanError("USING SAMPLE stands behind the tables that it draws from; there is no FROM")
             rows = sample_rows(binder, rows, self.sample)
-        self.scope = scope = Scope(rows, self.environment, binder.dialect)
+        self.scope = scope = Scope(rows, self.environment, binder.dialect, self.has_all_columns)
         self.items = self._read_items()
         self.aliases = SelectAliases(binder, self.items)
         self.grouping = Grouping(binder)
@@ -180,6 +179,19 @@ class _Select:
                 # Conditions read the subquery's columns too.
                 self.known.update(one.right.schema.names)
                 self.known.add(one.output)
+
+    def _from_rows(self) -> Rows:
+        """The rows of FROM. Its tables have all their columns if a star stands for them, else those that are named."""
+        binder = self.binder
+        reads_all = binder.reads_all
+        has_star = binder.read_columns.has_star and (not self.select_list or any(map(is_star, self.select_list)))
+        binder.reads_all = has_star or not binder.may_narrow or binder.read_columns.words is None
+        self.has_all_columns = binder.reads_all
+        try:
+            rows = from_rows(binder, self.from_, self.joins or (), self.environment)
+            return with_views(binder, rows, self.views or (), self.environment)
+        finally:
+            binder.reads_all = reads_all
 
     # --- items ---
 

@@ -114,9 +114,13 @@ class Environment:
 
 
 class Scope:
-    """The tables of one SELECT. `node` has their rows; subqueries and computed columns put nodes on top of it."""
+    """The tables of one SELECT. `node` has their rows; subqueries and computed columns put nodes on top of it.
 
-    def __init__(self, rows: Rows, environment: Environment, dialect: Dialect) -> None:
+    Without `has_all_columns` tables may lack columns that no word of the text names: a star cannot be read then.
+    """
+
+    def __init__(self, rows: Rows, environment: Environment, dialect: Dialect, has_all_columns: bool = True) -> None:
+        self.has_all_columns = has_all_columns
         self.node = rows.node
         self.rows = rows
         self.environment = environment

@@ -18,6 +18,7 @@ from qcore.functions.dialect import Dialect
 from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import column_parts
+from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.scope import Named, Part, Place, Scope
 
@@ -61,6 +62,8 @@ def star_items(node: Any, scope: Scope, dialect: Dialect) -> list[Item]:
 
 
 def _star_items(node: Any, scope: Scope, dialect: Dialect) -> list[Item]:
+    if not scope.has_all_columns:
+        raise NeedsAllColumns
     star, columns, where = node, scope.rows.columns, "the query"
     if type(node).__name__ == "Column":
         star, table, schema, catalogue = take(node, "this", "table", "db", "catalog")

@@ -86,10 +86,17 @@ def _known_name(binder: Binder, parts: Sequence[Part]) -> str:
 
 def _scan(binder: Binder, name: str) -> Relation:
     schema = binder.tables[name]
-    own = [binder.names.new(column) for column in schema.names]
-    fields = [pa.field(new, type_) for new, type_ in zip(own, schema.types, strict=True)]
-    node = Scan(binder.ids.new(), pa.schema(fields), name, None, tuple(schema.names))
-    return Relation(node, [Named(shown, new) for shown, new in zip(schema.names, own, strict=True)])
+    fields = list(schema)
+    if not binder.reads_all:
+        reads = binder.read_columns.reads
+        # One column is left for the number of rows.
+        fields = [field for field in fields if reads(field.name)] or fields[:1]
+        binder.is_narrowed = binder.is_narrowed or len(fields) < len(schema)
+    names = [field.name for field in fields]
+    own = [binder.names.new(column) for column in names]
+    schema = pa.schema([pa.field(new, field.type) for new, field in zip(own, fields, strict=True)])
+    node = Scan(binder.ids.new(), schema, name, None, tuple(names))
+    return Relation(node, [Named(shown, new) for shown, new in zip(names, own, strict=True)])
 
 
 def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Place) -> Relation:

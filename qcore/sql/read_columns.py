@@ -1,0 +1,67 @@
+"""Which columns of a table a query may read, by the words of its text: wide tables make wide plans, which take longer.
+
+A column that no word of the text names cannot be read, unless something stands for columns without naming them: a star,
+COLUMNS(…), a natural join, PIVOT, a table's name as a row. Where one of these may stand for columns of a table, the
+table has all its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Words by which a text may read columns that it does not name.
+_WHOLE = frozenset({
+    "columns", "natural", "pivot", "unpivot", "pivot_wider", "pivot_longer", "summarize", "describe", "table",
+    "positional",
+})  # fmt: skip
+
+
+# Kinds of tokens behind which a star multiplies.
+_VALUES = frozenset({"VAR", "IDENTIFIER", "NUMBER", "STRING", "R_PAREN", "R_BRACKET", "END"})
+
+
+class NeedsAllColumns(Exception):
+    """A query that was bound over some columns of its tables needs all of them. It is bound again."""
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """The words of a text in lower case; None: it may read every column.
+
+    `has_star`: a select list may begin with a star, which stands for the columns of its FROM.
+    """
+
+    words: frozenset[str] | None
+    has_star: bool = False
+
+    def reads(self, column: str) -> bool:
+        """Whether the text may name a column of a table."""
+        return self.words is None or column.lower() in self.words or not column.isidentifier()
+
+
+ALL = ReadColumns(None)
+
+
+def read_columns(tokens: Sequence[Any]) -> ReadColumns:
+    """What the tokens of a text may name."""
+    words = frozenset(token.text.lower() for token in tokens)
+    if words & _WHOLE:
+        return ALL
+    has_star = False
+    for place, token in enumerate(tokens):
+        if token.text != "*" or token.token_type.name in ("STRING", "IDENTIFIER"):
+            continue
+        before = tokens[place - 1] if place else None
+        if before is not None and before.token_type.name in ("SELECT", "DISTINCT"):
+            has_star = True
+        elif before is None or not (
+            before.token_type.name in _VALUES or (place > 1 and _is_count(tokens[place - 2 : place]))
+        ):
+            return ALL
+    return ReadColumns(words, has_star)
+
+
+def _is_count(tokens: Sequence[Any]) -> bool:
+    return tokens[0].text.lower() == "count" and tokens[1].text == "("
