@@ -156,7 +156,8 @@ class Session:
             matched by name, types widened, null where a file lacks a column. 'error' raises SchemaChangeError.
         trusted : bool
             Skip the check of Arrow data in memory and of Arrow streams. Without it the data is checked when it is first
-            read, so that an invalid offset is an error and not a crash. Files are always checked.
+            read, so that an invalid offset is an error and not a crash. Arrow buffers are immutable: what was checked
+            is not checked again, and must not be written to. Files are always checked.
 
         Raises
         ------

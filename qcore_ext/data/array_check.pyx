@@ -2,15 +2,15 @@
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport atoi
-from libc.string cimport memcmp, memcpy, strchr, strcmp, strncmp
+from libc.string cimport memcmp, strchr, strcmp, strncmp
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
 from qcore_ext.data.layout_check cimport LEVELS_MAX
-from qcore_ext.data.text_check cimport are_utf8, is_ascii, is_utf8
+from qcore_ext.data.text_check cimport are_utf8, is_utf8
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.dispatch cimport simd_kernels
-from qcore_ext.ground.simd cimport SIMD_VIEW_LONG
+from qcore_ext.ground.simd cimport SIMD_CHECK_ROWS
 from qcore_ext.ground.words cimport Integer
 
 # Of rows, and of elements: sums of such numbers, and their bytes, stay within 64 bits. All ones, so that numbers or-ed
@@ -25,10 +25,6 @@ cdef enum:
     TYPE_CODES = 128
     # Buffers before those that views point into, and behind them the one with their lengths.
     VIEW_BUFFERS = 2
-    # Of 16 bytes, so that a block stays in the first-level cache.
-    VIEW_BLOCK_ROWS = 512
-    VIEW_GAP_BYTES = 64
-    PICKED_ROWS = 128
 
 cdef const char* NO_NAME = b""
 
@@ -118,49 +114,6 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
     return b"it holds text that is not UTF-8"
 
 
-cdef int64_t long_views(const StringView* views, int64_t n, uint16_t* longs) noexcept nogil:
-    """Which of them are longer than what a view holds; how many."""
-    cdef int64_t i, n_found = 0
-    for i in range(n):
-        longs[n_found] = <uint16_t> i
-        n_found += views[i].length > VIEW_INLINE_BYTES
-    return n_found
-
-
-cdef bint long_views_good(
-    const ViewRows* rows, const StringView* views, int64_t first, const uint16_t* longs, int64_t n_longs,
-) noexcept nogil:
-    """Those views point at bytes that there are, beginning as they say, and ASCII where they are text."""
-    cdef const StringView* view
-    cdef const int32_t* place
-    cdef const uint8_t* bytes_
-    # Text mostly lies in the order of the rows, perhaps with that of short ones between: it is looked at together, from
-    # `start` to `end` of a buffer.
-    cdef int64_t k, length, start = 0, end = 0, buffer = -1
-    cdef uint32_t begins
-    for k in range(n_longs):
-        view = &views[longs[k]]
-        if not is_valid(rows.validity, first + longs[k]):
-            continue
-        length = <int32_t> view.length
-        place = <const int32_t*> &view.pointer
-        if length < 0 or place[0] < 0 or place[0] >= rows.n_buffers or place[1] < 0:
-            return False
-        if place[1] + length > rows.sizes[place[0]] or rows.buffers[place[0]] == NULL:
-            return False
-        bytes_ = <const uint8_t*> rows.buffers[place[0]] + place[1]
-        memcpy(&begins, bytes_, 4)
-        if memcmp(&begins, view.prefix, 4) != 0:
-            return False
-        if place[0] != buffer or not end <= place[1] <= end + VIEW_GAP_BYTES:
-            if rows.text and end > start and not is_ascii(<const uint8_t*> rows.buffers[buffer] + start, end - start):
-                return False
-            buffer = place[0]
-            start = place[1]
-        end = place[1] + length
-    return not rows.text or end == start or is_ascii(<const uint8_t*> rows.buffers[buffer] + start, end - start)
-
-
 cdef const char* view_fault(const ViewRows* rows, const StringView* view) noexcept nogil:
     """Of one view, and with the reason."""
     cdef const int32_t* place
@@ -199,31 +152,31 @@ cdef const char* set_view_rows(ViewRows* rows, const ArrowArray* array, bint tex
     return NULL
 
 
-cdef const char* views_fault(const Rows* given, bint text) noexcept nogil:
-    """Block by block: what is short and ASCII, or lies in order, is seen to be so without a look at each view."""
-    cdef const StringView* views = <const StringView*> given.array.buffers[1] + given.first
-    cdef uint16_t[VIEW_BLOCK_ROWS] longs
-    cdef ViewRows rows
-    cdef const char* fault = set_view_rows(&rows, given.array, text)
+cdef const char* views_fault(
+    const ArrowArray* array, bint text, int64_t first, const uint32_t* picked, int64_t n,
+) noexcept nogil:
+    """Of the rows first + picked[i], or first + i. Block by block: most are seen to be sound without a look at each."""
+    cdef const StringView* views = <const StringView*> array.buffers[1] + first
+    cdef const uint32_t* rows
+    cdef ViewRows held
+    cdef const char* fault = set_view_rows(&held, array, text)
     cdef int64_t start = 0
-    cdef int64_t i, n
-    cdef unsigned seen
+    cdef int64_t i, row, n_block
     if fault != NULL:
         return fault
-    while start < given.n:
-        n = VIEW_BLOCK_ROWS if given.n - start > VIEW_BLOCK_ROWS else given.n - start
-        seen = simd_kernels().views_seen(views + start, n, text)
-        if seen == SIMD_VIEW_LONG and long_views_good(
-            &rows, views + start, given.first + start, longs, long_views(views + start, n, longs)
+    while start < n:
+        n_block = SIMD_CHECK_ROWS if n - start > SIMD_CHECK_ROWS else n - start
+        rows = NULL if picked == NULL else picked + start
+        if not simd_kernels().views_sound(
+            views if picked != NULL else views + start, rows, n_block, held.buffers, held.sizes, held.n_buffers, text
         ):
-            seen = 0
-        if seen != 0:
-            for i in range(start, start + n):
-                if is_valid(rows.validity, given.first + i):
-                    fault = view_fault(&rows, &views[i])
+            for i in range(start, start + n_block):
+                row = i if picked == NULL else picked[i]
+                if is_valid(held.validity, first + row):
+                    fault = view_fault(&held, &views[row])
                     if fault != NULL:
                         return fault
-        start += n
+        start += n_block
     return NULL
 
 
@@ -503,7 +456,7 @@ cdef const char* text_fault(const Rows* rows) noexcept nogil:
     """Of strings in any layout; other types are not looked at."""
     cdef const char* format = rows.layout.format
     if format[0] == c"v":
-        return views_fault(rows, format[1] == c"u")
+        return views_fault(rows.array, format[1] == c"u", rows.first, NULL, rows.n)
     if format[0] == c"u" or format[0] == c"z":
         return strings_fault(rows, False, format[0] == c"u")
     if format[0] == c"U" or format[0] == c"Z":
@@ -587,29 +540,20 @@ cdef const char* run_fault(
     return text_fault(&rows)
 
 
-cdef const char* picked_views_fault(
-    const ArrowArray* array, bint text, int64_t first, const uint32_t* picked, int64_t n,
+cdef bint picked_strings_sound(
+    const ArrowArray* array, const char* format, int64_t data_bytes, int64_t first, const uint32_t* picked, int64_t n,
 ) noexcept nogil:
-    cdef const StringView* views = <const StringView*> array.buffers[1] + first
-    cdef StringView[PICKED_ROWS] block
-    cdef ViewRows rows
-    cdef const char* fault = set_view_rows(&rows, array, text)
-    cdef int64_t start = 0
-    cdef int64_t i, n_block
-    if fault != NULL:
-        return fault
-    while start < n:
-        n_block = PICKED_ROWS if n - start > PICKED_ROWS else n - start
-        for i in range(n_block):
-            block[i] = views[picked[start + i]]
-        if simd_kernels().views_seen(block, n_block, text) != 0:
-            for i in range(n_block):
-                if is_valid(rows.validity, first + picked[start + i]):
-                    fault = view_fault(&rows, &block[i])
-                    if fault != NULL:
-                        return fault
-        start += n_block
-    return NULL
+    """False: perhaps not. They may be null, or not in ASCII."""
+    cdef const uint8_t* data = <const uint8_t*> array.buffers[2]
+    if data == NULL and data_bytes > 0:
+        return False
+    if format[0] == c"U" or format[0] == c"Z":
+        return simd_kernels().large_strings_sound(
+            <const int64_t*> array.buffers[1] + first, picked, n, data, data_bytes, format[0] == c"U"
+        )
+    return simd_kernels().strings_sound(
+        <const int32_t*> array.buffers[1] + first, picked, n, data, data_bytes, format[0] == c"u"
+    )
 
 
 cdef const char* picked_fault(
@@ -617,13 +561,18 @@ cdef const char* picked_fault(
     int64_t n,
 ) noexcept nogil:
     cdef const char* fault
-    cdef int64_t i
+    cdef int64_t start = 0
+    cdef int64_t i, n_block
     if layout.format[0] == c"v":
-        return picked_views_fault(array, layout.format[1] == c"u", first, picked, n)
-    for i in range(n):
-        fault = run_fault(array, layout, data_bytes, first + picked[i], 1)
-        if fault != NULL:
-            return fault
+        return views_fault(array, layout.format[1] == c"u", first, picked, n)
+    while start < n:
+        n_block = SIMD_CHECK_ROWS if n - start > SIMD_CHECK_ROWS else n - start
+        if not picked_strings_sound(array, layout.format, data_bytes, first, picked + start, n_block):
+            for i in range(start, start + n_block):
+                fault = run_fault(array, layout, data_bytes, first + picked[i], 1)
+                if fault != NULL:
+                    return fault
+        start += n_block
     return NULL
 
 

@@ -1,7 +1,10 @@
 """Rows of an array of strings from outside, checked when they are first loaded.
 
 The check reads the bytes that the load reads next, so it costs little more than its arithmetic. Rows that no query
-loads are not checked. Sections of VECTOR_ROWS rows that were checked are remembered, and are not checked again. Any
+loads are not checked. Sections of VECTOR_ROWS rows that were checked are remembered, and are not checked again. Of
+a section of which a query loads a few rows, only these are checked, and not remembered: until as many rows as the array
+has were checked so. From then on such a section is checked as a whole. So all checks of an array together cost at
+most about twice a check of all its rows, and a query never pays for many rows that it does not load before that. Any
 thread may load.
 """
 
@@ -18,6 +21,7 @@ cdef struct RowCheck:
     char* name                  # owned; the column's
     int64_t data_bytes          # of the buffer that offsets point into
     int64_t n_left              # atomic; sections that are not done
+    int64_t n_picked            # atomic; rows checked without their section, those checked twice counted twice
     int64_t n_sections
     int64_t* done               # owned, atomic; 1 for each section that is, by position in the array's buffers
 

@@ -10,14 +10,13 @@ from qcore_ext.data.column cimport VECTOR_ROWS
 from qcore_ext.data.layout_check cimport layout_fault
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport Owner, owner_unref
 
 from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
     SECTION_ROWS = VECTOR_ROWS
-    # Fewer rows are checked alone and not remembered. The section of more rows costs less than to check them twice.
-    PICKED_ROWS_MAX = 64
 
 
 cdef void row_check_free(Owner* owner) noexcept nogil:
@@ -50,30 +49,47 @@ cdef int check_section(RowCheck* self, int64_t section) except -1 nogil:
     return 0
 
 
-cdef int row_check(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil:
-    cdef int64_t low = first
-    cdef int64_t high = first + n - 1
-    cdef int64_t i, section
-    cdef uint32_t least, most
-    cdef const char* fault
-    if n == 0 or qc_load(&self.n_left) == 0:
-        return 0
-    if rows != NULL:
-        least = most = rows[0]
-        for i in range(n):
-            least = rows[i] if rows[i] < least else least
-            most = rows[i] if rows[i] > most else most
-        low = first + least
-        high = first + most
+cdef int check_sections(RowCheck* self, int64_t low, int64_t high) except -1 nogil:
+    """Those of the positions low to high, both included."""
+    cdef int64_t section
     for section in range(low // SECTION_ROWS, high // SECTION_ROWS + 1):
         if not qc_load(&self.done[section]):
-            if rows != NULL and (n < PICKED_ROWS_MAX or high - low >= 2 * SECTION_ROWS):
-                fault = picked_fault(&self.array, &self.layout, self.data_bytes, first, rows, n)
-                if fault != NULL:
-                    return raise_fault(self, fault)
-                return 0
             check_section(self, section)
     return 0
+
+
+cdef int check_picked(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil:
+    """Some rows of their sections: they alone, or whole sections once that has cost as much as all rows would."""
+    cdef int64_t i
+    cdef const char* fault
+    if qc_load(&self.n_picked) < self.array.length:
+        qc_add(&self.n_picked, n)
+        fault = picked_fault(&self.array, &self.layout, self.data_bytes, first, rows, n)
+        return 0 if fault == NULL else raise_fault(self, fault)
+    for i in range(n):
+        check_sections(self, first + rows[i], first + rows[i])
+    return 0
+
+
+cdef int row_check(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil:
+    cdef int64_t low, high, n_around
+    cdef uint32_t least, most
+    if n == 0 or qc_load(&self.n_left) == 0:
+        return 0
+    if rows == NULL:
+        return check_sections(self, first, first + n - 1)
+    simd_kernels().range(rows, n, &least, &most)
+    low = first + least
+    high = first + most
+    # At least half of the rows of their sections: all of them cost little more, and are remembered.
+    n_around = min((high // SECTION_ROWS + 1) * SECTION_ROWS, self.array.offset + self.array.length)
+    n_around -= max(low // SECTION_ROWS * SECTION_ROWS, self.array.offset)
+    if 2 * n >= n_around:
+        return check_sections(self, low, high)
+    if high // SECTION_ROWS - low // SECTION_ROWS <= 1:
+        if qc_load(&self.done[low // SECTION_ROWS]) and qc_load(&self.done[high // SECTION_ROWS]):
+            return 0
+    return check_picked(self, first, rows, n)
 
 
 cdef bint row_check_covers(const RowCheck* self, const ArrowArray* array, int64_t first, int64_t n) noexcept nogil:

@@ -17,8 +17,7 @@ cdef extern from "native/simd.h" nogil:
         SIMD_VV
         SIMD_VS
         SIMD_SV
-        SIMD_VIEW_FAULTY
-        SIMD_VIEW_LONG
+        SIMD_CHECK_ROWS
 
     ctypedef int (*SimdArithmetic)(const void* a, const void* b, void* out, int64_t n) noexcept nogil
     ctypedef void (*SimdCompare)(const void* a, const void* b, uint8_t* out, int64_t n) noexcept nogil
@@ -46,6 +45,16 @@ cdef extern from "native/simd.h" nogil:
         void (*select[5])(const uint8_t* mask, const void* a, const void* b, void* out, int64_t n) noexcept nogil
         uint64_t (*narrow_rows)(const int64_t* wide, const uint32_t* rows, int64_t n, int64_t* out) noexcept nogil
         int64_t (*find)(const char* text, int64_t n, const char* needle, int64_t m) noexcept nogil
-        unsigned (*views_seen)(const void* views, int64_t n, int text) noexcept nogil
+        bint (*views_sound)(
+            const void* views, const uint32_t* rows, int64_t n, const void** buffers, const int64_t* sizes,
+            int64_t n_buffers, bint text,
+        ) noexcept nogil
+        bint (*strings_sound)(
+            const int32_t* offsets, const uint32_t* rows, int64_t n, const uint8_t* data, int64_t limit, bint text,
+        ) noexcept nogil
+        bint (*large_strings_sound)(
+            const int64_t* offsets, const uint32_t* rows, int64_t n, const uint8_t* data, int64_t limit, bint text,
+        ) noexcept nogil
         uint8_t (*or_bytes)(const uint8_t* data, int64_t n) noexcept nogil
         int32_t (*or_steps)(const int32_t* offsets, int64_t n) noexcept nogil
+        void (*range)(const uint32_t* values, int64_t n, uint32_t* least, uint32_t* most) noexcept nogil

@@ -101,6 +101,19 @@ def test_only_what_a_query_loads_is_checked(type: pa.DataType) -> None:
     assert sound.to_check(rows, ["s", "u"], 0, n) is None
 
 
+def test_rows_checked_one_by_one_are_remembered_in_the_end() -> None:
+    """Once that has cost as much as to check all rows of the array."""
+    n = 8192
+    rows = pa.table({"s": ["text"] * n, "i": range(n)})
+    session = qcore.Session(threads=1)
+    session.register("t", rows)
+    left = []
+    for _ in range(6):
+        session.sql("select min(s) m from t where i % 4 = 0").to_arrow()
+        left.append(SoundColumns.of(rows)._checks["s", 0].n_left)
+    assert left == [4, 4, 4, 4, 0, 0]
+
+
 @pytest.mark.parametrize("type", [pa.string(), pa.string_view(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("step", [1, 500])
 @pytest.mark.parametrize("start", [0, 5])

@@ -69,10 +69,10 @@ def test_short_views_of_every_length(level: int) -> None:
                 for value in (1, 0xC3):
                     bad = checks(changed(sound, 1, 16 * place + 4 + byte, bytes([value])))
                     if byte >= length:
-                        with pytest.raises(qcore.ExecutionError, match="column 's' .*zeros"):
+                        with pytest.raises(qcore.ExecutionError, match=r"column 's' .*zeros"):
                             bad.require(0, 5)
                     elif value == 0xC3:
-                        with pytest.raises(qcore.ExecutionError, match="column 's' .*UTF-8"):
+                        with pytest.raises(qcore.ExecutionError, match=r"column 's' .*UTF-8"):
                             bad.require(0, 5)
                     else:
                         bad.require(0, 5)
@@ -115,6 +115,42 @@ def test_offsets(level: int, width: int, n: int) -> None:
     short = RowChecks("s", array, 2 * n - 1)
     with pytest.raises(qcore.ExecutionError, match="leave"):
         short.require(0, n)
+
+
+TEXTS = ["", "short", "a text of more than twelve bytes", "twelve bytes", "thirteen byte", "x" * 70, "x" * 300]
+# By storage what makes a row malformed: the buffer, the bytes of each row in it, where in a row, and what is written.
+FAULTS: dict[pa.DataType, list[tuple[int, int, int, bytes]]] = {
+    pa.string(): [
+        (1, 4, 4, struct.pack("<i", 1 << 30)),
+        (1, 4, 4, struct.pack("<i", -1)),
+        (1, 4, 0, struct.pack("<i", (1 << 31) - 1)),
+    ],
+    pa.large_string(): [(1, 8, 8, struct.pack("<q", 1 << 62)), (1, 8, 8, struct.pack("<q", -(1 << 63)))],
+    pa.string_view(): [
+        (1, 16, 0, struct.pack("<i", -1)),
+        (1, 16, 0, struct.pack("<i", 1 << 30)),
+        (1, 16, 8, struct.pack("<i", 99)),
+        (1, 16, 8, struct.pack("<i", -1)),
+        (1, 16, 12, struct.pack("<i", 1 << 30)),
+        (1, 16, 12, struct.pack("<i", -9)),
+        (1, 16, 4, b"no"),
+    ],
+}
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_rows_that_a_filter_picks(level: int, type: pa.DataType) -> None:
+    """Of few rows of each section only those are checked, and a fault in one of them is found."""
+    n = 4096
+    sound = pa.array([TEXTS[i * i % 11 % 7] for i in range(n)], type)
+    for number, (buffer, width, at, raw) in enumerate(FAULTS[type]):
+        row = [i for i in range(n) if len(sound[i].as_py()) == 70][10 * number + 1]
+        session = qcore.Session(threads=1)
+        session.register("t", pa.table({"s": changed(sound, buffer, width * row + at, raw), "i": range(n)}))
+        query = "select count(*) n from t where i % 16 = {} and s >= ''"
+        with pytest.raises(qcore.ExecutionError, match=r"column 's' .*malformed"):
+            session.sql(query.format(row % 16)).to_arrow()
+        assert session.sql(query.format((row + 8) % 16)).to_arrow()["n"].to_pylist() == [n // 16]
 
 
 @pytest.mark.parametrize("type", TYPES, ids=str)
@@ -164,7 +200,7 @@ def test_a_join_reads_rows_in_any_order() -> None:
         bad = changed(tables["t"]["s"].chunk(0), 1 if type == pa.string_view() else 2, 20, b"\xff\xff")
         broken = {**tables, "t": tables["t"].set_column(1, "s", pa.chunked_array([bad]))}
         wanted = {**broken, "o": pa.table({"j": [30_000, 1, 0]})}
-        with pytest.raises(qcore.ExecutionError, match="column 's' .*malformed"):
+        with pytest.raises(qcore.ExecutionError, match=r"column 's' .*malformed"):
             qcore.sql("select j, s from o join t on j = k", wanted, threads=1).to_arrow()
 
 

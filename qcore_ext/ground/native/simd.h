@@ -13,7 +13,8 @@ enum { SIMD_EQUAL, SIMD_NOT_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_GREATER, SIM
 /* Operands that are one value for all rows: none, the second, the first. */
 enum { SIMD_VV, SIMD_VS, SIMD_SV, SIMD_N_SHAPES };
 
-enum { SIMD_VIEW_FAULTY = 1, SIMD_VIEW_LONG = 2 };
+/* Rows that views_sound and strings_sound look at in one call: what they hold of them fits the first-level cache. */
+enum { SIMD_CHECK_ROWS = 512 };
 
 /* Returns non-zero if a row overflows (floats never do). `out` may be `a` or `b`. */
 typedef int (*SimdArithmetic)(const void *a, const void *b, void *out, int64_t n);
@@ -51,12 +52,20 @@ typedef struct {
     uint64_t (*narrow_rows)(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out);
     /* Position of the first occurrence of needle (m >= 1 bytes) in text (n bytes), or -1. */
     int64_t (*find)(const char *text, int64_t n, const char *needle, int64_t m);
-    /* Flags of what stands among n string views, Arrow's or the engine's: SIMD_VIEW_FAULTY, one of up to 12 bytes that
-       zeros do not fill up, or one not in ASCII where they are text; SIMD_VIEW_LONG, a longer one, not looked into. */
-    unsigned (*views_seen)(const void *views, int64_t n, int text);
+    /* Whether n <= SIMD_CHECK_ROWS of Arrow's string views, views[rows[i]], or views[i] if `rows` is NULL, are all sound:
+       short ones filled up with zeros, longer ones within one of the buffers and beginning as it does there, and all in
+       ASCII if they are text. What null rows hold counts too. If not, a caller looks at them one by one. */
+    int (*views_sound)(const void *views, const uint32_t *rows, int64_t n, const void *const *buffers, const int64_t *sizes,
+                       int64_t n_buffers, int text);
+    /* The same of strings offsets[row] to offsets[row + 1] of the first `limit` bytes of `data`. */
+    int (*strings_sound)(const int32_t *offsets, const uint32_t *rows, int64_t n, const uint8_t *data, int64_t limit, int text);
+    int (*large_strings_sound)(const int64_t *offsets, const uint32_t *rows, int64_t n, const uint8_t *data, int64_t limit,
+                               int text);
     /* All bytes or-ed together. */
     uint8_t (*or_bytes)(const uint8_t *data, int64_t n);
     /* All n + 1 offsets and the n differences between neighbours or-ed together: negative when any of them is. */
     int32_t (*or_steps)(const int32_t *offsets, int64_t n);
+    /* The smallest and the largest of n >= 1 numbers. */
+    void (*range)(const uint32_t *values, int64_t n, uint32_t *least, uint32_t *most);
 } SimdKernels;
 #endif

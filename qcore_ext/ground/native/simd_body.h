@@ -444,7 +444,10 @@ static int64_t find_masked(const char *text, int64_t n, const char *needle, int6
 
 /* --- checks of what comes from outside --- */
 
+enum { VIEW_FAULTY = 1, VIEW_LONG = 2 };
+
 #if defined(__AVX512BW__)
+/* Flags of what stands among n string views: VIEW_FAULTY, a short one that is not sound; VIEW_LONG, a longer one. */
 static unsigned views_seen(const void *views, int64_t n, int text) {
     /* Of each byte the number of text bytes up to it, so that it must be zero where that is above the length; the four
        bytes of the length itself never are. */
@@ -464,7 +467,7 @@ static unsigned views_seen(const void *views, int64_t n, int text) {
         bad = _mm512_or_si512(bad, _mm512_maskz_and_epi32((__mmask16) ~is_long, x, wanted_zero));
         longer |= is_long;
     }
-    return (_mm512_test_epi32_mask(bad, bad) ? SIMD_VIEW_FAULTY : 0) | (longer ? SIMD_VIEW_LONG : 0);
+    return (_mm512_test_epi32_mask(bad, bad) ? VIEW_FAULTY : 0) | (longer ? VIEW_LONG : 0);
 }
 #elif defined(__AVX2__)
 static unsigned views_seen(const void *views, int64_t n, int text) {
@@ -485,7 +488,7 @@ static unsigned views_seen(const void *views, int64_t n, int text) {
         bad = _mm256_or_si256(bad, _mm256_andnot_si256(is_long, _mm256_and_si256(x, wanted_zero)));
         longer = _mm256_or_si256(longer, is_long);
     }
-    return (_mm256_testz_si256(bad, bad) ? 0 : SIMD_VIEW_FAULTY) | (_mm256_testz_si256(longer, longer) ? 0 : SIMD_VIEW_LONG);
+    return (_mm256_testz_si256(bad, bad) ? 0 : VIEW_FAULTY) | (_mm256_testz_si256(longer, longer) ? 0 : VIEW_LONG);
 }
 #else
 static unsigned views_seen(const void *views, int64_t n, int text) {
@@ -503,9 +506,95 @@ static unsigned views_seen(const void *views, int64_t n, int text) {
         length = length > VIEW_INLINE ? VIEW_INLINE + 1 : length;
         bad |= (words[2 * i] & masks[length][0]) | (words[2 * i + 1] & masks[length][1]);
     }
-    return (bad ? SIMD_VIEW_FAULTY : 0) | (longer ? SIMD_VIEW_LONG : 0);
+    return (bad ? VIEW_FAULTY : 0) | (longer ? VIEW_LONG : 0);
 }
 #endif
+
+/* Bytes or-ed together, so that one above 127 shows: first many side by side. Nothing outside of them is read. */
+#if defined(__AVX512BW__)
+typedef __m512i TextSeen;
+static inline TextSeen nothing_seen(void) { return _mm512_setzero_si512(); }
+static inline int seen_high(TextSeen seen) { return _mm512_movepi8_mask(seen) != 0; }
+static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
+    for (; n > 64; text += 64, n -= 64) seen = _mm512_or_si512(seen, _mm512_loadu_si512(text));
+    return _mm512_or_si512(seen, _mm512_maskz_loadu_epi8(n > 0 ? ~0ULL >> (64 - n) : 0, text));
+}
+#else
+typedef uint64_t TextSeen;
+static inline TextSeen nothing_seen(void) { return 0; }
+static inline int seen_high(TextSeen seen) { return (seen & 0x8080808080808080ULL) != 0; }
+static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
+    uint64_t word;
+    if (n < 8) {
+        LOOP seen |= text[i];
+        return seen;
+    }
+    for (int64_t i = 0; i < n - 8; i += 8) {
+        memcpy(&word, text + i, 8);
+        seen |= word;
+    }
+    memcpy(&word, text + n - 8, 8);     /* the last word overlaps the one before */
+    return seen | word;
+}
+#endif
+
+typedef struct { uint32_t length, prefix, buffer, offset; } LongView;
+
+static int views_sound(const void *views, const uint32_t *rows, int64_t n, const void *const *buffers, const int64_t *sizes,
+                       int64_t n_buffers, int text) {
+    LongView picked[SIMD_CHECK_ROWS];
+    uint16_t longs[SIMD_CHECK_ROWS + 1];
+    const LongView *all = views;
+    if (rows) {
+        LOOP picked[i] = all[rows[i]];
+        all = picked;
+    }
+    unsigned flags = views_seen(all, n, text);
+    if (flags != VIEW_LONG) return flags == 0;
+    int64_t n_longs = 0;
+    LOOP {
+        longs[n_longs] = (uint16_t) i;
+        n_longs += all[i].length > VIEW_INLINE;
+    }
+    /* Neighbours mostly point into the same buffer. The part of one past 2 GiB is left to who looks at each view. */
+    const uint8_t *base = 0;
+    int64_t buffer = -1;
+    uint32_t size = 0, differs = 0;
+    TextSeen seen = nothing_seen();
+    for (int64_t k = 0; k < n_longs; k++) {
+        const LongView *view = &all[longs[k]];
+        if (view->buffer != buffer) {
+            buffer = view->buffer;
+            if (buffer >= n_buffers || buffers[buffer] == 0 || sizes[buffer] < 0) return 0;
+            base = buffers[buffer];
+            size = (uint32_t) (sizes[buffer] < INT32_MAX ? sizes[buffer] : INT32_MAX);
+        }
+        /* Unsigned: a negative length or offset is above any size. */
+        if (view->offset > size || view->length > size - view->offset) return 0;
+        uint32_t prefix;
+        memcpy(&prefix, base + view->offset, 4);
+        differs |= prefix ^ view->prefix;
+        if (text) seen = see_text(seen, base + view->offset, view->length);
+    }
+    return differs == 0 && !seen_high(seen);
+}
+
+#define STRINGS_SOUND(name, type)                                                                                    \
+    static int name(const type *offsets, const uint32_t *rows, int64_t n, const uint8_t *data, int64_t limit, int text) { \
+        int64_t from[SIMD_CHECK_ROWS], length[SIMD_CHECK_ROWS], bad = 0;                                             \
+        LOOP {                                                                                                       \
+            int64_t row = rows ? rows[i] : i;                                                                        \
+            from[i] = offsets[row];                                                                                  \
+            length[i] = (int64_t) ((uint64_t) offsets[row + 1] - (uint64_t) offsets[row]);                           \
+            bad |= from[i] | (int64_t) offsets[row + 1] | length[i] | (int64_t) (INT32_MAX - (uint64_t) length[i]);  \
+            bad |= (int64_t) ((uint64_t) limit - (uint64_t) offsets[row + 1]);                                       \
+        }                                                                                                            \
+        if (bad < 0) return 0;                                                                                       \
+        TextSeen seen = nothing_seen();                                                                              \
+        if (text) LOOP seen = see_text(seen, data + from[i], length[i]);                                             \
+        return !seen_high(seen); }
+STRINGS_SOUND(strings_sound, int32_t)
+STRINGS_SOUND(large_strings_sound, int64_t)
 
 static uint8_t or_bytes(const uint8_t *data, int64_t n) {
     uint8_t seen = 0;
@@ -517,6 +606,16 @@ static int32_t or_steps(const int32_t *offsets, int64_t n) {
     uint32_t seen = (uint32_t) offsets[n];
     LOOP seen |= (uint32_t) offsets[i] | ((uint32_t) offsets[i + 1] - (uint32_t) offsets[i]);
     return (int32_t) seen;
+}
+
+static void range_u32(const uint32_t *values, int64_t n, uint32_t *least, uint32_t *most) {
+    uint32_t low = values[0], high = values[0];
+    LOOP {
+        low = values[i] < low ? values[i] : low;
+        high = values[i] > high ? values[i] : high;
+    }
+    *least = low;
+    *most = high;
 }
 
 /* --- the table --- */
@@ -551,8 +650,11 @@ static const SimdKernels simd_kernels = {
     .views = views,
     .views_large = views_large,
     .find = FIND,
-    .views_seen = views_seen,
+    .views_sound = views_sound,
+    .strings_sound = strings_sound,
+    .large_strings_sound = large_strings_sound,
     .or_bytes = or_bytes,
     .or_steps = or_steps,
+    .range = range_u32,
     .select = {select_1, select_2, select_4, select_8, select_16},
 };
