@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from qcore.errors import ExecutionError, PlanError, QcoreError
+from qcore.errors import ExecutionError, MemoryLimitError, PlanError, QcoreError
 from qcore_ext.compute.widener import Widener
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.execution.scheduler import WaitingForOthers
-from qcore_ext.ground.memory import Account
+from qcore_ext.ground.memory import Account, Reservation
 from qcore_ext.ground.process import ProcessLock
 
 # Default size of one fetch: a few pages.
@@ -101,7 +101,14 @@ class OutputBuffers:
     """
 
     def __init__(
-        self, task_id: str, kind: str, buffer: OutputBuffer, schema: pa.Schema, task: _Running, handle: object
+        self,
+        task_id: str,
+        kind: str,
+        buffer: OutputBuffer,
+        schema: pa.Schema,
+        task: _Running,
+        handle: object,
+        memory: Account,
     ) -> None:
         self.task_id = task_id
         self.kind = kind
@@ -110,6 +117,7 @@ class OutputBuffers:
         self._buffer = buffer
         self._task = task
         self._handle = handle  # keeps the task running
+        self._memory = memory  # the query's
 
     def fetch(
         self, partition: int, sequence: int, max_bytes: int | None = FETCH_BYTES, timeout: float | None = None
@@ -134,6 +142,9 @@ class OutputBuffers:
             The error that the task failed with, including Cancelled, even if pages are left.
         ExecutionError
             The pages were acknowledged or abandoned, or page `sequence - 1` has not come yet.
+        MemoryLimitError
+            The query's limit has no room for a copy of the pages, which is charged until they are returned. They can
+            be fetched again with a smaller `max_bytes`.
         """
         self._task.check_process()
         with WaitingForOthers():
@@ -142,7 +153,23 @@ class OutputBuffers:
             self._task.wait()
             raise ExecutionError(f"task {self.task_id} was stopped before its output was complete")
         pages, complete = found
-        return Pages(tuple(pa.record_batch(page) for page in pages), sequence, complete, self.schema)
+        return Pages(tuple(self._copied(pages)), sequence, complete, self.schema)
+
+    def _copied(self, pages: list[PyBatch]) -> list[pa.RecordBatch]:
+        """The pages as Arrow. The buffer keeps its own until they are acknowledged, so both are charged meanwhile."""
+        charged = Reservation(self._memory)
+        copies = []
+        try:
+            for page in pages:
+                copies.append(pa.record_batch(page))
+                # An eighth more for the allocator, as data/array_charge charges it.
+                charged.add(copies[-1].nbytes + copies[-1].nbytes // 8)
+        except MemoryLimitError as error:
+            error.args = (f"fetch() copies {len(pages)} pages; fetch fewer bytes, with max_bytes: {error}",)
+            raise
+        finally:
+            charged.give_back()
+        return copies
 
     def acknowledge(self, partition: int, sequence: int) -> None:
         """Free the pages before number `sequence`. Calling it again has no effect."""

@@ -140,7 +140,9 @@ class Task:
         self._output: OutputBuffers | None = None
         if run.output is not None:
             assert isinstance(plan, p.PartitionedOutput)
-            self._output = OutputBuffers(self.id, plan.kind, run.output, self.schema, self._engine, self._handle)
+            self._output = OutputBuffers(
+                self.id, plan.kind, run.output, self.schema, self._engine, self._handle, self.memory
+            )
             OutputBufferManager.instance().add(self._output)
 
     def add_split(self, node_id: str, split: Split) -> None:

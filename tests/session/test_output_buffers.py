@@ -171,6 +171,22 @@ def test_pages_are_given_again_until_acknowledged() -> None:
     buffers.close()
 
 
+def test_a_fetch_is_charged_to_the_query() -> None:
+    """V7: what a fetch copies counts beside the pages that the buffer keeps."""
+    rows = pa.table({"k": pa.array(range(1_000_000), pa.int64())})
+    plan = PlanBuilder().values(rows, trusted=True).partitioned_output("k", 1, buffer_bytes=10 << 20).build()
+    with qcore.Task(plan, drivers=1, memory_limit=14 << 20).output_buffers() as buffers:
+        assert waits(lambda: buffers.n_bytes >= 8_000_000)
+        with pytest.raises(qcore.MemoryLimitError, match=r"fetch\(\) copies \d+ pages; fetch fewer bytes"):
+            buffers.fetch(0, 0, None)
+        found, sequence, complete = [], 0, False
+        while not complete:
+            pages = buffers.fetch(0, sequence, 1 << 20)
+            found += pages.batches
+            sequence, complete = pages.next_sequence, pages.complete
+    assert pa.Table.from_batches(found).equals(rows)
+
+
 def test_a_fetch_waits_no_longer_than_told() -> None:
     started = threading.Event()
 
