@@ -18,6 +18,7 @@ from qcore.builder.arguments import (
     read_sort_keys,
 )
 from qcore.errors import PlanError
+from qcore.expression.bound import Bound
 from qcore.expression.tree import Case, Column, Expr, Literal, col, lit
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, is_aggregate
 from qcore.functions.catalogue import expr_type
@@ -164,7 +165,9 @@ class _CallReader:
             raise PlanError(f"{where}: {spec.function} needs a column")
         parameter = None
         if spec.function not in PLACES | FRACTIONS | VALUES:
-            values, parameter = in_step(where, lambda: window_arguments(spec.function, values, self._schema))
+            bound = [Bound(value, expr_type(value, self._schema)) for value in values]
+            bound, parameter = in_step(where, lambda: window_arguments(spec.function, bound))
+            values = tuple(value.expr for value in bound)
         order = self._frame_order(spec, where)
         condition: Expr | None = None
         if spec.filter is not None:

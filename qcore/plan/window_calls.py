@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.tree import Cast, Expr
+from qcore.expression.bound import Bound
+from qcore.expression.tree import Cast
 from qcore.expression.types import is_text
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
-from qcore.functions.catalogue import expr_type
 from qcore.plan.aggregate_calls import fraction, separator
 from qcore.plan.nodes import ColumnDistance, WindowCall, WindowDistance
 
@@ -56,33 +56,32 @@ def check_window_function(name: str) -> None:
         raise PlanError(f"there is no window function {name!r}; there are {known}, and the aggregates")
 
 
-def window_arguments(
-    function: str, values: Sequence[Expr], schema: pa.Schema
-) -> tuple[tuple[Expr, ...], str | float | None]:
+def window_arguments(function: str, values: Sequence[Bound]) -> tuple[list[Bound], str | float | None]:
     """The arguments of an aggregate over a window, and its separator or fraction, which must be a constant."""
-    given = tuple(values)
+    given = list(values)
     if function in PAIRS or function in ("median", "quantile_cont"):
         n = 2 if function in PAIRS else 1
-        floats = tuple(_cast(value, pa.float64(), schema) for value in given[:n])
+        floats = [cast_to(value, pa.float64()) for value in given[:n]]
         return floats, None if function in PAIRS else 0.5 if function == "median" else _fraction(function, given)
     if function == "quantile_disc":
         return given[:1], _fraction(function, given)
     if function == "string_agg" and given:
-        text = given[0] if is_text(expr_type(given[0], schema)) else Cast(given[0], pa.string())
-        return (text,), separator(given[1]) if len(given) > 1 else ","
-    if function == "array_agg" and given and pa.types.is_nested(expr_type(given[0], schema)):
-        raise PlanError(f"array_agg of {expr_type(given[0], schema)} over a window is not supported; use GROUP BY")
+        text = given[0] if is_text(given[0].type) else cast_to(given[0], pa.string())
+        return [text], separator(given[1].expr) if len(given) > 1 else ","
+    if function == "array_agg" and given and pa.types.is_nested(given[0].type):
+        raise PlanError(f"array_agg of {given[0].type} over a window is not supported; use GROUP BY")
     return given, None
 
 
-def _fraction(function: str, values: Sequence[Expr]) -> float:
+def _fraction(function: str, values: Sequence[Bound]) -> float:
     if len(values) < 2:
         raise PlanError(f"{function} takes a value and a fraction")
-    return fraction(function, values[1])
+    return fraction(function, values[1].expr)
 
 
-def _cast(expr: Expr, type_: pa.DataType, schema: pa.Schema) -> Expr:
-    return expr if expr_type(expr, schema) == type_ else Cast(expr, type_)
+def cast_to(value: Bound, type_: pa.DataType) -> Bound:
+    """The value as one of this type."""
+    return value if value.type == type_ else Bound(Cast(value.expr, type_), type_)
 
 
 def operator_call(call: WindowCall) -> tuple[Any, ...]:

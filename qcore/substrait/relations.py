@@ -46,7 +46,7 @@ from qcore.substrait.join_relations import JoinReader
 from qcore.substrait.reads import read_table
 from qcore.substrait.scope import Relation, Scope, filter_rows
 from qcore.substrait.subqueries import SubqueryReader
-from qcore.substrait.windows import DIRECTIONS, WindowReader
+from qcore.substrait.windows import WindowReader, read_order
 
 # The column, added to aggregates, whose bits tell the keys of a row's grouping set.
 _GROUPING_ID = "$grouping_id"
@@ -179,7 +179,7 @@ class RelationReader:
         if any(not 0 <= position < n_columns for position in wanted):
             raise PlanError(f"the projection emits columns {wanted}, but has {n_columns}")
         computed: dict[int, tuple[str, Expr]] = {}
-        windows = WindowReader(self.expressions, self.ids, self.names, scope)
+        windows = WindowReader(self.expressions, self.names, scope)
         before, self.expressions.windows = self.expressions.windows, windows
         try:
             for position in sorted({position for position in wanted if position >= n_inputs}):
@@ -277,22 +277,15 @@ class RelationReader:
         name, arguments = self.expressions.aggregate(function, scope)
         where = self.expressions.read(message.filter, scope) if message.HasField("filter") else None
         is_distinct = function.invocation == DISTINCT
-        order = self._order(function.sorts, scope)
+        order = read_order(function.sorts, scope, self.expressions)
         return bind_aggregate(name, arguments, distinct=is_distinct, filter=where, order=order, add=calls.add)
-
-    def _order(self, sorts: Any, scope: Scope) -> list[tuple[Bound, bool, bool]]:
-        """Values to order by, each with descending and nulls first."""
-        for sort in sorts:
-            if sort.direction not in DIRECTIONS:
-                raise PlanError("clustered or custom sort orders are not supported")
-        return [(self.expressions.read(sort.expr, scope), *DIRECTIONS[sort.direction]) for sort in sorts]
 
     def _sort(self, message: Any) -> Relation:
         child = self.read(message.input)
         scope = child.scope()
         keys: list[SortKey] = []
         computed: dict[str, Expr] = {}
-        for value, descending, nulls_first in self._order(message.sorts, scope):
+        for value, descending, nulls_first in read_order(message.sorts, scope, self.expressions):
             expr = value.expr
             if isinstance(expr, Column):
                 name = expr.name
@@ -377,7 +370,7 @@ class RelationReader:
 
     def _window(self, message: Any) -> Relation:
         child = self.read(message.input)
-        windows = WindowReader(self.expressions, self.ids, self.names, child.scope())
+        windows = WindowReader(self.expressions, self.names, child.scope())
         added = [
             windows.read(function, message.partition_expressions, message.sorts).expr
             for function in message.window_functions
