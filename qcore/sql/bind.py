@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.recursion import deep_recursion
-from qcore.expression.tree import col
 from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
-from qcore.plan.nodes import Limit, OrderBy, PlanNode, Project, TopN
+from qcore.plan.projections import rename_result
 from qcore.plan.result import PlanResult
 from qcore.sql import (
     expressions,
@@ -123,23 +122,7 @@ def _planned(
     except RecursionError:
         raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
     names = [named.shown for named in relation.columns]
-    return PlanResult(rename(plan, names, binder), names)
-
-
-def rename(node: PlanNode, names: Sequence[str], binder: Binder) -> PlanNode:
-    """The node with the query's column names if these are unique. A sort stays on top."""
-    if len(set(names)) != len(names) or len(names) != len(node.schema) or list(names) == node.schema.names:
-        return node
-    schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])
-    if isinstance(node, Project):
-        return replace(node, schema=schema)
-    if isinstance(node, Limit):
-        return replace(node, schema=schema, child=rename(node.child, names, binder))
-    if isinstance(node, (OrderBy, TopN)):
-        new = dict(zip(node.schema.names, names, strict=True))
-        keys = tuple(replace(key, column=new[key.column]) for key in node.keys)
-        return replace(node, schema=schema, child=rename(node.child, names, binder), keys=keys)
-    return Project(binder.ids.new(), schema, node, tuple(col(name) for name in node.schema.names))
+    return PlanResult(rename_result(binder.ids, plan, names), names)
 
 
 def _located(error: PlanError, binder: Binder) -> PlanError:

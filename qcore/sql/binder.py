@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Expr, col
 from qcore.functions.dialect import Dialect
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode
 from qcore.plan.planning_time import check_planning
-from qcore.plan.projections import project
+from qcore.plan.projections import exact_columns
 from qcore.sql.parse import Source
 from qcore.sql.read_columns import ReadColumns, read_columns
 from qcore.sql.reading import NotBound, clause_name
@@ -110,15 +109,7 @@ class Binder:
 
     def exact(self, relation: Relation) -> PlanNode:
         """A node with exactly the relation's columns. A repeated column gets a new name."""
-        node, columns = relation.node, [named.own for named in relation.columns]
-        if node.schema.names == columns:
-            return node
-        seen: set[str] = set()
-        names = []
-        for name in columns:
-            names.append(self.names.new(name) if name in seen else name)
-            seen.add(name)
-        return project(self.ids.new(), node, names, [col(name) for name in columns])
+        return exact_columns(self.ids, self.names, relation.node, [named.own for named in relation.columns])
 
 
 def _reader(readers: Mapping[str, Reader], node: Any) -> Reader:
@@ -137,14 +128,3 @@ def place_of(node: Any) -> tuple[int, int] | None:
         return None
     first = min(places, key=lambda meta: meta["start"])
     return first["start"], first["end"]
-
-
-def name_of(expr: Expr) -> str:
-    """A readable name for a computed column."""
-    from qcore.expression.tree import Alias, Call, Cast, Column, OuterColumn
-
-    while isinstance(expr, (Cast, Alias)):
-        expr = expr.argument
-    if isinstance(expr, (Column, OuterColumn)):
-        return expr.name
-    return expr.function if isinstance(expr, Call) else type(expr).__name__.lower()

@@ -17,7 +17,8 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, call, children, col, lit, rebuild, same
 from qcore.functions.aggregates import aggregate_type
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode
-from qcore.sql.binder import Binder, name_of
+from qcore.plan.projections import readable_name
+from qcore.sql.binder import Binder
 from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Place
 
@@ -50,7 +51,7 @@ class Grouping:
         for position, (_, known) in enumerate(self.keys):
             if same(known.expr, value.expr):
                 return position
-        wish = name_of(value.expr)
+        wish = readable_name(value.expr)
         is_free = isinstance(value.expr, Column) and all(wish != name for name, _ in self.keys)
         self.keys.append((wish if is_free else self._binder.names.new(wish), value))
         return len(self.keys) - 1
@@ -73,7 +74,7 @@ class Grouping:
             if is_same and _all_same((*values, *keys, where), (*known.arguments, known.filter)):
                 return Bound(Column(known.name), type_)
         type_ = aggregate_type(function, [argument.type for argument in arguments])
-        wish = f"{function}_{name_of(values[0]) if values else 'rows'}"
+        wish = f"{function}_{readable_name(values[0]) if values else 'rows'}"
         one = AggregateCall(self._binder.names.new(wish), function, (*values, *keys), distinct, where, directions)
         self.calls.append(one)
         self._types.append(type_)

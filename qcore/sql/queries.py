@@ -12,9 +12,9 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, Literal, col, lit, same, walk
 from qcore.plan.joins import conjunction
 from qcore.plan.nodes import Filter, OrderBy, PlanNode, Project, SortKey, Window, WindowCall, WindowFrame
-from qcore.plan.projections import project
+from qcore.plan.projections import project, readable_name
 from qcore.plan.set_operations import distinct
-from qcore.sql.binder import Binder, QueryReader, name_of
+from qcore.sql.binder import Binder, QueryReader
 from qcore.sql.expressions import chain
 from qcore.sql.grouping import Grouping, grouping_sets, has_sets, read_group_by
 from qcore.sql.joins import as_condition, from_rows, with_views
@@ -454,7 +454,7 @@ class _Select:
                 names.append(name)
                 continue
             if n < len(exprs):
-                name = self.binder.names.new(self.items[n].shown or name_of(expr))
+                name = self.binder.names.new(self.items[n].shown or readable_name(expr))
                 computed[name] = expr
                 fields.append(pa.field(name, values[n].type))
                 names.append(name)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from qcore.errors import PlanError, Timeout
 from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.nodes import PlanNode
+from qcore.plan.projections import rename_result
 from qcore.plan.result import PlanResult
 from qcore.plan.set_operations import cast_columns
 from qcore.substrait.messages import messages_within
@@ -84,7 +85,7 @@ def _read_message(message: Any, schemas: Mapping[str, pa.Schema] | None) -> Plan
         types = name_struct_fields(names, read.schema.types)
         names = top_level_names(names, read.schema.types)
         read = cast_columns(reader.ids, read, types)
-    return PlanResult(reader.rename(read, names), names, reader.files)
+    return PlanResult(rename_result(reader.ids, read, names), names, reader.files)
 
 
 def _without_dependent_joins(reader: RelationReader, relation: Relation) -> PlanNode:

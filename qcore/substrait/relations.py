@@ -7,7 +7,6 @@ that the inputs of a join have different names. A projection that only selects c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,14 +24,12 @@ from qcore.plan.nodes import (
     LocalPartition,
     OrderBy,
     PlanNode,
-    Project,
     Shared,
     SharedRead,
     SortKey,
-    TopN,
 )
 from qcore.plan.planning_time import check_planning
-from qcore.plan.projections import add_columns, project
+from qcore.plan.projections import add_columns, exact_columns, project, readable_name
 from qcore.plan.set_operations import cast_to_common_types, distinct, make_set_operation, union_all
 from qcore.substrait.dropped import (
     FETCH_COUNT,
@@ -129,30 +126,7 @@ class RelationReader:
 
     def exact(self, relation: Relation) -> PlanNode:
         """A node with exactly the relation's columns. A repeated column gets a new name."""
-        node, columns = relation.node, relation.columns
-        if node.schema.names == columns:
-            return node
-        seen: set[str] = set()
-        names = []
-        for name in columns:
-            names.append(self.names.new(name) if name in seen else name)
-            seen.add(name)
-        return project(self.ids.new(), node, names, [col(name) for name in columns])
-
-    def rename(self, node: PlanNode, names: Sequence[str]) -> PlanNode:
-        """The node with the query's column names if these are unique. A sort stays on top."""
-        if len(set(names)) != len(names) or len(names) != len(node.schema) or list(names) == node.schema.names:
-            return node
-        schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])
-        if isinstance(node, Project):
-            return replace(node, schema=schema)
-        if isinstance(node, Limit):
-            return replace(node, schema=schema, child=self.rename(node.child, names))
-        if isinstance(node, (OrderBy, TopN)):
-            new = dict(zip(node.schema.names, names, strict=True))
-            keys = tuple(replace(key, column=new[key.column]) for key in node.keys)
-            return replace(node, schema=schema, child=self.rename(node.child, names), keys=keys)
-        return Project(self.ids.new(), schema, node, tuple(col(name) for name in node.schema.names))
+        return exact_columns(self.ids, self.names, relation.node, relation.columns)
 
     # --- relations ---
 
@@ -184,7 +158,8 @@ class RelationReader:
         try:
             for position in sorted({position for position in wanted if position >= n_inputs}):
                 expr = self.expressions.read(message.expressions[position - n_inputs], scope).expr
-                computed[position] = (expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)), expr)
+                name = expr.name if isinstance(expr, Column) else self.names.new(readable_name(expr))
+                computed[position] = (name, expr)
         finally:
             self.expressions.windows = before
         node = windows.node()
@@ -218,7 +193,7 @@ class RelationReader:
         for first, value in enumerate(keys_read):
             if first_positions[first] == first:
                 numbers[first] = len(keys)
-                name, is_column = _name_of(value.expr), isinstance(value.expr, Column)
+                name, is_column = readable_name(value.expr), isinstance(value.expr, Column)
                 is_free = is_column and all(name != known for known, _ in keys)
                 keys.append((name if is_free else self.names.new(name), value))
         first_positions = [numbers[first] for first in first_positions]
@@ -248,7 +223,7 @@ class RelationReader:
             if isinstance(value.expr, Column):
                 columns.append(value.expr.name)
             else:
-                columns.append(self.names.new(_name_of(value.expr)))
+                columns.append(self.names.new(readable_name(value.expr)))
                 computed[columns[-1]] = value.expr
         if set_ids is not None:
             # The set's number is in the bits above those of the keys.
@@ -376,7 +351,7 @@ class RelationReader:
             for function in message.window_functions
         ]
         node = windows.node()
-        names = [expr.name if isinstance(expr, Column) else self.names.new(_name_of(expr)) for expr in added]
+        names = [expr.name if isinstance(expr, Column) else self.names.new(readable_name(expr)) for expr in added]
         if not all(isinstance(expr, Column) for expr in added):
             kept = child.columns
             node = project(self.ids.new(), node, [*kept, *names], [*map(col, kept), *added])
@@ -436,7 +411,7 @@ class _Calls:
     ) -> Bound:
         """The column of a call."""
         type_ = aggregate_type(function, [argument.type for argument in arguments])
-        name = self._names.new(f"{function}_{_name_of(arguments[0].expr) if arguments else 'rows'}")
+        name = self._names.new(f"{function}_{readable_name(arguments[0].expr) if arguments else 'rows'}")
         values = tuple(value.expr for value in (*arguments, *(key for key, _, _ in order)))
         directions = tuple((descending, nulls_first) for _, descending, nulls_first in order)
         where = None if filter is None else filter.expr
@@ -462,14 +437,3 @@ def _match_keys(written: Sequence[Any], sets: Sequence[Sequence[int]]) -> list[i
             first_positions[position] = free[0] if free else position
             taken.add(first_positions[position])
     return first_positions
-
-
-def _name_of(expr: Expr) -> str:
-    """A readable name for a computed column."""
-    while isinstance(expr, Cast):
-        expr = expr.argument
-    if isinstance(expr, Column):
-        return expr.name
-    if isinstance(expr, Call):
-        return expr.function
-    return type(expr).__name__.lower()
