@@ -112,6 +112,9 @@ def _count(node: Any) -> tuple[Any, bool]:
 
 
 def _is_all(node: Any) -> bool:
+    """Whether it is the word ALL, which is a name in one version of the parser and a word in another."""
+    if type(node).__name__ == "Var":
+        return str(take(node, "this")[0]).lower() == "all"
     return type(node).__name__ == "Column" and node.name.lower() == "all" and not node.this.args.get("quoted")
 
 

@@ -21,6 +21,8 @@ from qcore.sql.bind import plan_query
         "select a from t order by c limit 1 + 1 offset 1",
         "select a from t order by c offset 2",
         "select a from t order by c limit null",
+        "select a from t order by c limit all",
+        "select a from t order by c limit all offset 1",
     ],
 )
 def test_ordered_answers_are_duckdbs(query: str) -> None:
