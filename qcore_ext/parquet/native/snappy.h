@@ -33,6 +33,18 @@ static inline void qp_repeat(uint8_t *op, int64_t offset, int64_t length) {
     for (; op < end; op += 8, from += 8) qp_store64(op, qp_load64(from));
 }
 
+/* What a tag says: length in bits 0 to 7, QP_SLOW, the high bits of a copy's offset in bits 16 to 26. */
+#define QP_SLOW 0x8000
+#define QP_TAG(t)                                                                                                    \
+    ((t) & 3) == 0 ? ((t) >> 2 < 60 ? ((t) >> 2) + 1 : QP_SLOW)                                                      \
+    : ((t) & 3) == 1 ? 4 + (((t) >> 2) & 7) + ((t) >> 5 << 24)                                                       \
+    : ((t) & 3) == 2 ? ((t) >> 2) + 1 : QP_SLOW
+#define QP_TAGS4(t) QP_TAG(t), QP_TAG((t) + 1), QP_TAG((t) + 2), QP_TAG((t) + 3)
+#define QP_TAGS16(t) QP_TAGS4(t), QP_TAGS4((t) + 4), QP_TAGS4((t) + 8), QP_TAGS4((t) + 12)
+#define QP_TAGS64(t) QP_TAGS16(t), QP_TAGS16((t) + 16), QP_TAGS16((t) + 32), QP_TAGS16((t) + 48)
+static const uint32_t qp_tags[256] = {QP_TAGS64(0), QP_TAGS64(64), QP_TAGS64(128), QP_TAGS64(192)};
+static const uint32_t qp_offset_masks[4] = {0, 0xFF, 0xFFFF, 0};
+
 /* Decompress in[0..n) to exactly out[0..size). Both have QP_SLACK bytes to spare. Returns 0 if the input is damaged:
    nothing is read or written outside. */
 static int qp_snappy(const uint8_t *in, int64_t n, uint8_t *out, int64_t size) {
@@ -41,54 +53,57 @@ static int qp_snappy(const uint8_t *in, int64_t n, uint8_t *out, int64_t size) {
     uint64_t length;
     if (!qp_varint(&ip, in_end, 32, &length) || (int64_t) length != size) return 0;
     while (ip < in_end) {
-        /* The slack covers the 5 bytes of the longest element's head, and 16 bytes read or written at once. */
-        const uint32_t tag = *ip;
-        const uint32_t word = qp_load32(ip + 1);
-        if ((tag & 3) == 0) {
-            int64_t len = (tag >> 2) + 1;
-            ip++;
-            if (len <= 16) {
-                if (len > in_end - ip || len > out_end - op) return 0;
-                qp_copy16(op, ip);
+        /* Far from both ends one path serves short literals and copies, which alternate in no order that a processor
+           could predict: comments of TPC-H 1.25 -> 2.0 GB/s. An element takes and makes at most 64 bytes. */
+        while (in_end - ip > 64 && out_end - op > 64) {
+            const uint32_t tag = *ip, entry = qp_tags[tag], kind = tag & 3;
+            const int64_t len = entry & 0xFF;
+            const int64_t offset = (entry >> 16) + (qp_load32(ip + 1) & qp_offset_masks[kind]);
+            const int literal = kind == 0;
+            if (entry & QP_SLOW) break;
+            if (!literal && (uint64_t) (offset - 1) >= (uint64_t) (op - out)) return 0;
+            const uint8_t *from = literal ? ip + 1 : op - offset;
+            ip += literal ? (tag >> 2) + 2 : 1 + kind;
+            if (len <= 16 && (literal || offset >= len)) {
+                /* Of a copy the bytes behind the `offset` ones are not used, and may be written at the same time. */
+                qp_copy16(op, from);
+            } else if (literal) {
+                qp_copy16(op, from); qp_copy16(op + 16, from + 16);
+                qp_copy16(op + 32, from + 32); qp_copy16(op + 48, from + 48);
             } else {
-                if (len > 60) {
-                    int extra = (int) len - 60;
-                    len = (int64_t) (extra == 4 ? word : word & (((uint32_t) 1 << 8 * extra) - 1)) + 1;
-                    ip += extra;
-                }
-                if (len > in_end - ip || len > out_end - op) return 0;
-                if (len <= 64) {
-                    qp_copy16(op, ip); qp_copy16(op + 16, ip + 16);
-                    qp_copy16(op + 32, ip + 32); qp_copy16(op + 48, ip + 48);
-                } else {
-                    memcpy(op, ip, (size_t) len);
-                }
+                qp_repeat(op, offset, len);
             }
+            op += len;
+        }
+        if (ip >= in_end) break;
+        /* One element with all checks. The slack covers the 5 bytes of the longest head. */
+        const uint32_t tag = *ip++, word = qp_load32(ip);
+        int64_t len = (tag >> 2) + 1, offset;
+        if ((tag & 3) == 0) {
+            if (len > 60) {
+                int extra = (int) len - 60;
+                len = (int64_t) (extra == 4 ? word : word & (((uint32_t) 1 << 8 * extra) - 1)) + 1;
+                ip += extra;
+            }
+            if (len > in_end - ip || len > out_end - op) return 0;
+            memcpy(op, ip, (size_t) len);
             ip += len;
             op += len;
             continue;
         }
-        int64_t len, offset;
         if ((tag & 3) == 1) {
             len = 4 + ((tag >> 2) & 7);
             offset = (tag >> 5) << 8 | (word & 0xFF);
-            ip += 2;
+            ip += 1;
         } else if ((tag & 3) == 2) {
-            len = (tag >> 2) + 1;
             offset = word & 0xFFFF;
-            ip += 3;
+            ip += 2;
         } else {
-            len = (tag >> 2) + 1;
             offset = word;
-            ip += 5;
+            ip += 4;
         }
         if ((uint64_t) (offset - 1) >= (uint64_t) (op - out) || len > out_end - op || ip > in_end) return 0;
-        if (len <= 16 && offset >= len) {
-            /* The bytes behind the `offset` ones are not used, and may be written at the same time. */
-            qp_copy16(op, op - offset);
-        } else {
-            qp_repeat(op, offset, len);
-        }
+        qp_repeat(op, offset, len);
         op += len;
     }
     return op == out_end;
