@@ -148,13 +148,13 @@ cdef class ColumnReader:
         ascii = self.is_text and is_ascii(at, self.pages.values_end - at)
         self.plain(&at, self.pages.values_end, n, self.dictionary.data)
         self.n_dictionary = n
+        if self.is_text and not ascii:
+            self.require_text(self.dictionary.data, n)
+        self.dictionary_column = column_new(&self.type, n)
+        self.dictionary_column.storage = STORE_CANONICAL
+        self.dictionary_column.values = self.dictionary.data
+        self.dictionary_column.values_owner = owner_ref(<Owner*> self.dictionary)
         if self.type.phys == PHYS_VIEW:
-            if self.is_text and not ascii:
-                self.require_text(self.dictionary.data, n)
-            self.dictionary_column = column_new(&self.type, n)
-            self.dictionary_column.storage = STORE_CANONICAL
-            self.dictionary_column.values = self.dictionary.data
-            self.dictionary_column.values_owner = owner_ref(<Owner*> self.dictionary)
             self.dictionary_column.heap_owner = owner_ref(<Owner*> self.pages.body)
         self.has_dictionary = True
         return 0
@@ -372,7 +372,8 @@ cdef class ColumnReader:
             self.kernels.gather[self.lane](
                 self.dictionary.data, <uint32_t*> parts.indices.data, n_done, parts.values.data
             )
-            owner_list_add(parts.heap, self.dictionary_column.heap_owner)
+            if parts.heap != NULL:
+                owner_list_add(parts.heap, self.dictionary_column.heap_owner)
             buffer_unref(parts.indices)
             parts.indices = NULL
         return 0
@@ -383,7 +384,7 @@ cdef class ColumnReader:
         cdef int64_t stored = self.read_levels(step, validity, done)
         cdef uint32_t* codes
         cdef char* values
-        if self.type.phys == PHYS_VIEW and self.mode == MODE_CODES and parts.values == NULL and self.n_dictionary > 0:
+        if self.mode == MODE_CODES and parts.values == NULL and self.n_dictionary > 0:
             if parts.indices == NULL:
                 parts.indices = buffer_new(self.account, n_rows * 4 + QP_SLACK)
             codes = <uint32_t*> parts.indices.data + done

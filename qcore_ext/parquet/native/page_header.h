@@ -85,8 +85,9 @@ static void qp_thrift_details(QpThrift *t, int64_t **slots, int n_slots, int fla
         uint8_t head = qp_thrift_byte(t);
         if (head == 0 || t->bad || t->short_of) return;
         id = head >> 4 ? id + (head >> 4) : qp_thrift_integer(t);
+        if (id < 0 || id > INT16_MAX) { t->bad = 1; return; }
         int type = head & 15;
-        if (id == flag && (type == 1 || type == 2)) *flag_value = type == 1;
+        if (flag_value && id == flag && (type == 1 || type == 2)) *flag_value = type == 1;
         else if (id > 0 && id < n_slots && slots[id] && type >= 4 && type <= 6) *slots[id] = qp_thrift_integer(t);
         else qp_thrift_skip(t, type, 0);
     }
@@ -106,6 +107,7 @@ static int64_t qp_page_header(const uint8_t *bytes, int64_t n, QpPage *page) {
         if (t.bad) return -1;
         if (head == 0) break;
         id = head >> 4 ? id + (head >> 4) : qp_thrift_integer(&t);
+        if (id < 0 || id > INT16_MAX) return t.short_of ? 0 : -1;
         int type = head & 15;
         if (id == 1 && type == 5) page->type = qp_thrift_integer(&t);
         else if (id == 2 && type == 5) page->n_uncompressed = qp_thrift_integer(&t);
