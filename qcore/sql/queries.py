@@ -337,12 +337,13 @@ class _Select:
         position = _position(node)
         if position is None:
             return self.binder.expression(node, place)
-        item = self.items[self._checked(position, "GROUP BY")]
+        item = self.items[self._checked(position, "GROUP BY", node)]
         return item.value or self.binder.expression(item.node, place)
 
-    def _checked(self, position: int, clause: str) -> int:
+    def _checked(self, position: int, clause: str, node: Any) -> int:
         if not 1 <= position <= len(self.items):
             n = len(self.items)
+            self.binder.blame(node)
             raise PlanError(f"{clause} {position}: the select list has {n} column{'s' if n > 1 else ''}")
         return position - 1
 
@@ -386,7 +387,7 @@ class _Select:
     def _order_value(self, node: Any, values: list[Bound]) -> tuple[Expr, Any]:
         position = _position(node)
         if position is not None:
-            n = self._checked(position, "ORDER BY")
+            n = self._checked(position, "ORDER BY", node)
             return self.aliases.bound[n].expr, n
         if type(node).__name__ == "Column" and get(node, "table") is None:
             name, _ = identifier(get(node, "this"))

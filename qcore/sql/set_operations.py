@@ -46,17 +46,22 @@ def bind_set_operation(binder: Binder, node: Any, environment: Environment) -> R
     relation = binder.query(node, environment)
     first = relation
     waiting: list[Relation] = [relation]
+    n_columns = len(relation.columns)
     kind_waiting: tuple[str, bool, bool] | None = None
     for name, is_distinct, by_name, right in reversed(steps):
         kind = (name, is_distinct, bool(by_name))
+        relation = binder.query(right, environment)
+        if not by_name and len(relation.columns) != n_columns:
+            binder.blame(right)
+        n_columns = len(relation.columns)
         if name == "intersect":
             # Older versions of sqlglot take the three for equal.
-            waiting[-1] = _combined(binder, kind, [waiting[-1], binder.query(right, environment)])
+            waiting[-1] = _combined(binder, kind, [waiting[-1], relation])
             continue
         if kind_waiting is not None and (kind != kind_waiting or name != "union" or by_name):
             waiting = [_combined(binder, kind_waiting, waiting)]
         kind_waiting = kind
-        waiting.append(binder.query(right, environment))
+        waiting.append(relation)
     relation = waiting[0] if kind_waiting is None else _combined(binder, kind_waiting, waiting)
     relation = order_rows(binder, relation, order, environment, first)
     return limit_rows(binder, relation, limit, offset, environment)
@@ -141,6 +146,7 @@ def _order_value(binder: Binder, node: Any, relation: Relation, place: Place) ->
     if type(node).__name__ == "Literal" and not node.is_string and node.this.isdigit():
         position = int(node.this)
         if not 1 <= position <= len(relation.columns):
+            binder.blame(node)
             raise PlanError(f"ORDER BY {position}: the query has {len(relation.columns)} columns")
         return col(relation.columns[position - 1].own)
     if type(node).__name__ == "Column" and get(node, "table") is not None:

@@ -213,8 +213,8 @@ def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) ->
         (value,) = take(value, "this")
     schema, columns = relation.node.schema, relation.columns
     types = [schema.field(named.own).type for named in columns]
-    if type(value).__name__ == "Tuple" and len(columns) != 1:
-        (parts,) = take(value, "expressions")
+    parts = _row_parts(value)
+    if parts is not None and len(columns) != 1:
         if len(parts) != len(columns):
             raise PlanError(f"{len(parts)} values cannot be IN a subquery of {len(columns)} columns")
         values = [binder.expression(part, place) for part in parts]
@@ -227,6 +227,15 @@ def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) ->
         bind_call("equal", _alike(one, other, binder), binder.dialect).expr
         for one, other in zip(values, held, strict=True)
     )
+
+
+def _row_parts(node: Any) -> list[Any] | None:
+    """The values of (a, b) or row(a, b); None for another node."""
+    if type(node).__name__ == "Tuple":
+        return list(take(node, "expressions")[0])
+    if type(node).__name__ == "Anonymous" and isinstance(node.this, str) and node.this.lower() == "row":
+        return list(take(node, "this", "expressions")[1] or ())
+    return None
 
 
 def _alike(a: Bound, b: Bound, binder: Binder) -> list[Bound]:
@@ -278,8 +287,8 @@ def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bo
         return Bound(call("not", col(mark)) if is_all else Column(mark), pa.bool_())
     schema = relation.node.schema
     held = [Bound(Column(named.own), schema.field(named.own).type) for named in relation.columns]
-    if type(value).__name__ == "Tuple":
-        (parts,) = take(value, "expressions")
+    parts = _row_parts(value)
+    if parts is not None:
         if len(parts) != len(held):
             raise PlanError(f"{len(parts)} values cannot be compared with a subquery of {len(held)} columns")
         outer = bind_call("row", [binder.expression(part, place) for part in parts], binder.dialect)

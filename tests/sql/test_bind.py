@@ -352,7 +352,7 @@ TABLES = {
         ("select cast(a as nosuch) from t", "there is no type 'nosuch', line 1"),
         ("select (select a, b from t)", "a scalar subquery must give one column, not 2"),
         ("select a from t union select a, b from t", "the inputs of UNION have 1 and 2 columns; give both the same"),
-        ("select a from t order by 5", "ORDER BY 5: the select list has 1 column"),
+        ("select a from t order by 5", "ORDER BY 5: the select list has 1 column, line 1, column 26"),
         (
             "select distinct a from t order by b",
             "ORDER BY of a SELECT DISTINCT takes expressions of its select list; add the expression to it, line 1, "

@@ -47,10 +47,11 @@ def test_ordered_answers_are_duckdbs(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select a from t union select a, d from u", "1 and 2 columns"),
+        ("select a from t union select a, d from u", "1 and 2 columns; give both the same, line 1, column 30"),
+        ("select a from t union select a from u intersect select 1, 2", "INTERSECT have 1 and 2 columns.*column 56"),
         ("values (1), (1, 2)", "1 and 2 values"),
         ("select a from t union select a from u order by zz", "unknown column 'zz'"),
-        ("select a from t union select a from u order by 2", "ORDER BY 2: the query has 1 columns"),
+        ("select a from t union select a from u order by 2", "ORDER BY 2: the query has 1 columns, line 1, column 48"),
     ],
 )
 def test_refused_by_name(query: str, said: str) -> None:
