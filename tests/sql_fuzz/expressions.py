@@ -327,9 +327,6 @@ class Expressions:
             return made(a.facts, f"{name}(", a.tree, ")")
         if shape < 0.8:
             a, b = self._double(depth), self._double(depth)
-            if not any(column.name in b.tree.sql("qcore") for column in self.columns):
-                # Of constants it may be -0.0, which DataFusion takes for another than 0.0.
-                b = self.literal(FLOAT)
             # By zero it is null there, here as IEEE 754 says.
             facts = Facts(FLOAT, 2**60, a.facts.finite and b.facts.finite, exact=False)
             return made(facts, "(", a.tree, " / nullif(", b.tree, ", cast(0 as double)))")

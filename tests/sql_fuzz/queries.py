@@ -22,7 +22,7 @@ from sql_fuzz.tables import (
     TableData,
 )
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
-from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Value, made, merged
+from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, SORTABLE, Column, Value, made, merged
 
 # Rows of a join at most, as far as can be foreseen.
 JOIN_ROWS_MAX = 50_000
@@ -315,8 +315,7 @@ class Queries:
     def window_over_groups(self, keys: Sequence[Value], calls: Sequence[Value]) -> Value:
         """A window function over what was aggregated."""
         rng = self.rng
-        # DataFusion has no frames over times of day and bytes.
-        exact = [value for value in (*keys, *calls) if value.facts.exact and value.kind in COMPARABLE]
+        exact = [value for value in (*keys, *calls) if value.facts.exact and value.kind in SORTABLE]
         exact = exact or [made(Facts(INT), "count(*)")]
         parts = [value.tree for value in keys[:1] if rng.random() < 0.5]
         by = Listed(parts, minimum=0, before="partition by ", after=" ")
@@ -354,12 +353,11 @@ class Queries:
     def window_call(self, make: Expressions, relation: Relation) -> Value:
         """One window function with its OVER."""
         rng = self.rng
-        sortable = [column for column in relation.columns if column.facts.exact and column.facts.kind in COMPARABLE]
+        sortable = [column for column in relation.columns if column.facts.exact and column.facts.kind in SORTABLE]
         parts = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
         order = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
         unique = [column for column in relation.columns if column.name in (relation.unique or ())]
-        # DataFusion has no frames over times of day.
-        total = bool(unique) and all(c.facts.kind in COMPARABLE for c in unique) and rng.random() < 0.6
+        total = bool(unique) and all(c.facts.kind in SORTABLE for c in unique) and rng.random() < 0.6
         if total:
             names = [column.name for column in order]
             order += [column for column in unique if column.name not in names]
@@ -578,11 +576,5 @@ class Queries:
 
 
 def joinable(a: Facts, b: Facts) -> bool:
-    """Whether columns of these facts may be compared as keys.
-
-    Numbers must be of one magnitude: DataFusion applies a condition on one side's key to the other's too, and what
-    cannot overflow over the one may over the other.
-    """
-    if a.kind != b.kind or a.kind not in HASHABLE or not (a.exact and b.exact):
-        return False
-    return [a.limit > bound for bound in (2**20, 2**41)] == [b.limit > bound for bound in (2**20, 2**41)]
+    """Whether columns of these facts may be compared as keys."""
+    return a.kind == b.kind and a.kind in HASHABLE and a.exact and b.exact

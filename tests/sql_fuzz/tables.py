@@ -153,7 +153,7 @@ def _random_column(rng: random.Random, zoned: Kind) -> tuple[pa.DataType, list[A
     if family == "timestamp":
         # Parquet has no seconds, and DuckDB no nanoseconds that reach the year 1700.
         unit = rng.choice(["us", "us", "us", "ms"])
-        # Milliseconds only meet their own kind: DataFusion rounds a constant to the unit of what it is compared with.
+        # Milliseconds meet their own kind: constants have microseconds.
         return pa.timestamp(unit), _some(rng, _in_unit(unit), few), Facts(TIMESTAMP if unit == "us" else MILLIS)
     if family == "instant":
         instants = [time.replace(tzinfo=datetime.UTC) for time in _some(rng, MOMENTS, few)]

@@ -31,8 +31,8 @@ INT_MAX = 2**63
 # Integers that a double holds, with room for a sum.
 FLOAT_EXACT = 2**40
 COMPARABLE = (INT, FLOAT, TEXT, DATE, TIMESTAMP, BOOL, UBIG, *DECIMALS, *INSTANTS)
-# A constant of a time of day has another unit than the columns have, which DataFusion does not compare.
-HASHABLE = (*COMPARABLE, BLOB, TIME, MILLIS, INTS, TEXTS)
+SORTABLE = (*COMPARABLE, BLOB, TIME)
+HASHABLE = (*SORTABLE, MILLIS, INTS, TEXTS)
 SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS[:4])
 
 
