@@ -50,6 +50,7 @@ cdef class HashAggregation(Operator):
     cdef int64_t n_emitting         # number of groups to return, of all parts
     # Partial step: rows grouped since the table was last empty, and rows still to pass through without a table.
     cdef int64_t rows_grouped
+    cdef bint is_roomy          # the partial step's table may have as many groups as a partitioned one
     cdef int64_t rows_to_pass
     cdef KeyColumns* passed         # owned; keys of rows passed through; NULL if the table is in use
 

@@ -30,6 +30,7 @@ from qcore_ext.aggregate.group_output cimport (
 from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
 )
+from qcore_ext.aggregate.group_table cimport group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
@@ -348,7 +349,8 @@ cdef class HashAggregation(Operator):
         if self.step != PARTIAL or self.n_keys == 0:
             return False
         if self.radix == NULL:
-            return self.n_groups() + VECTOR_ROWS > self.partial_groups_max
+            n_groups = self.n_groups() + VECTOR_ROWS
+            return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)
         if self.position > 0:
             return False                        # one check for each batch is enough
         for p in range(RADIX_PARTS):
@@ -377,6 +379,9 @@ cdef class HashAggregation(Operator):
         if self.share_of_recent_groups() > 0.9:
             self.partial_groups_max = min(self.partial_groups_max, <int64_t> ORDERED_GROUPS_MAX)
             return False
+        if group_table_is_array(self.groups.table):
+            self.is_roomy = not self.is_roomy
+            return self.is_roomy
         self.start_radix()
         return self.radix != NULL
 
@@ -400,7 +405,8 @@ cdef class HashAggregation(Operator):
                 self.n_last = n
                 self.rows_grouped += n
                 if self.step != PARTIAL and self.groups.table.n_groups >= self.radix_groups_min:
-                    self.start_radix()
+                    if not group_table_is_array(self.groups.table):
+                        self.start_radix()
             self.position += n
         batch_unref(self.batch)
         self.batch = NULL
@@ -461,6 +467,7 @@ cdef class HashAggregation(Operator):
             group_set_clear(self.groups)
         key_columns_free(self.passed)
         self.passed = NULL
+        self.is_roomy = False
         self.rows_grouped = 0
         if self.rows_to_pass > 0:
             self.passed = key_columns_new(self.account, self.types, self.n_keys)

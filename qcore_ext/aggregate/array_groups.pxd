@@ -2,8 +2,12 @@
 
 They stand in front of a group table. Each value of a key column has a number: its distance from the smallest value
 seen, plus one; a null has 0. A string has a number only if it has at most one byte. The numbers of a row's columns are
-combined into one code, the index into an array of groups. The array is filled from the group table's answers. It is
-disabled when the values of a column span too wide a range.
+combined into one code, the index into an array of groups. The array is disabled when the values of a column span too
+wide a range.
+
+With several columns the array has at most 64K codes and is filled from the group table's answers. A lone integer key is
+known from its code, so that the group table needs no slots: the array has all groups, and as many codes as its owner
+allows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -27,6 +31,7 @@ ctypedef struct DirectField:
 ctypedef struct ArrayGroups:
     MemoryAccount* account      # borrowed
     bint enabled
+    bint is_lone                # one column of integers: a code stands for one key
     bint coded                  # `codes` are those of the vector of the last array_groups_find
     int32_t n_columns
     DirectField fields[DIRECT_COLUMNS_MAX]
@@ -39,6 +44,13 @@ ctypedef struct ArrayGroups:
 cdef ArrayGroups* array_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
 cdef void array_groups_free(ArrayGroups* direct) noexcept nogil          # NULL is ignored
 cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil
+# For a lone key: whether the codes of the vector's values, and of those seen before, are at most codes_max. Then
+# `groups` has all those codes, and none of them a group; the caller fills it. Otherwise the array is disabled.
+cdef bint array_groups_extend(ArrayGroups* direct, const Vector* keys, int64_t n, int64_t codes_max) except -1 nogil
+# For a lone key: extend the range of values that array_groups_extend begins with.
+cdef void array_groups_see(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil
+# Compute the codes of the rows. Returns False if a value is outside the known ranges.
+cdef bint array_groups_encode(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil
 # Returns True if the groups of all n rows were known. Otherwise the contents of `groups` are undefined.
 cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil
 # Store the groups of the vector for which array_groups_find has just returned False.

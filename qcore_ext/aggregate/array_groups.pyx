@@ -12,7 +12,9 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    Buffer, MemoryAccount, buffer_new, buffer_unref, bytes_fill, struct_free, struct_new,
+)
 
 cdef enum:
     CODES_MAX = 65536           # 256 KB of groups, which fit in the second-level cache
@@ -43,6 +45,7 @@ cdef ArrayGroups* array_groups_new(
             direct.fields[c].phys = phys
             if phys != PHYS_VIEW and not (PHYS_BOOL <= phys <= PHYS_U32):
                 direct.enabled = False
+        direct.is_lone = direct.enabled and n_columns == 1 and types[0].phys != PHYS_VIEW
     return direct
 
 
@@ -55,8 +58,19 @@ cdef void array_groups_free(ArrayGroups* direct) noexcept nogil:
 
 
 cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil:
-    if direct.groups != NULL:
+    if direct.is_lone:
+        # The next keys may be in another range.
+        drop_groups(direct)
+        direct.fields[0].seen = False
+        direct.enabled = True
+    elif direct.groups != NULL:
         memset(direct.groups.data, 0xFF, direct.n_codes * sizeof(uint32_t))
+
+
+cdef void drop_groups(ArrayGroups* direct) noexcept nogil:
+    buffer_unref(direct.groups)
+    direct.groups = NULL
+    direct.coded = False
 
 
 # --- numbering ---
@@ -102,8 +116,7 @@ cdef uint32_t add_strings(
     return outside
 
 
-cdef bint encode(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
-    """Compute the codes of the rows. Returns False if a value is outside the known ranges."""
+cdef bint array_groups_encode(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
     cdef uint32_t* codes = <uint32_t*> direct.codes.data
     cdef DirectField* field
     cdef const void* values
@@ -152,7 +165,7 @@ cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, 
     direct.coded = False
     if not direct.enabled or direct.groups == NULL:
         return False
-    if not encode(direct, keys, n):
+    if not array_groups_encode(direct, keys, n):
         return False
     direct.coded = True
     known = <const uint32_t*> direct.groups.data
@@ -202,37 +215,74 @@ cdef bint range_of_strings(
     return True
 
 
+cdef bint see_values(DirectField* field, const Vector* keys, int64_t n) noexcept nogil:
+    """Extend the range of a column to a vector's values. Returns False if one of them has no number."""
+    cdef const void* values = keys.values
+    if field.phys == PHYS_VIEW:
+        return range_of_strings(<const StringView*> values, keys.validity, n, field)
+    if field.phys == PHYS_I64:
+        range_of_integers[int64_t](<const int64_t*> values, keys.validity, n, field)
+    elif field.phys == PHYS_I32:
+        range_of_integers[int32_t](<const int32_t*> values, keys.validity, n, field)
+    elif field.phys == PHYS_I16:
+        range_of_integers[int16_t](<const int16_t*> values, keys.validity, n, field)
+    elif field.phys == PHYS_I8:
+        range_of_integers[int8_t](<const int8_t*> values, keys.validity, n, field)
+    elif field.phys == PHYS_U32:
+        range_of_integers[uint32_t](<const uint32_t*> values, keys.validity, n, field)
+    elif field.phys == PHYS_U16:
+        range_of_integers[uint16_t](<const uint16_t*> values, keys.validity, n, field)
+    else:
+        range_of_integers[uint8_t](<const uint8_t*> values, keys.validity, n, field)
+    return True
+
+
+cdef bint is_codable(const DirectField* field, int64_t codes_max) noexcept nogil:
+    """Whether the column alone has at most that many codes."""
+    if not field.seen:
+        return True
+    # The subtraction is unsigned, so that it does not overflow for a range over most of the 64 bits.
+    if <uint64_t> field.high - <uint64_t> field.low >= <uint64_t> codes_max:
+        return False
+    return field.low >= -(INT64_MAX // 2) and field.high <= INT64_MAX // 2
+
+
+cdef void array_groups_see(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
+    see_values(&direct.fields[0], keys, n)
+
+
+cdef bint array_groups_extend(ArrayGroups* direct, const Vector* keys, int64_t n, int64_t codes_max) except -1 nogil:
+    cdef DirectField* field = &direct.fields[0]
+    cdef DirectField old = field[0]
+    cdef int64_t span
+    drop_groups(direct)
+    see_values(field, keys, n)
+    direct.enabled = is_codable(field, codes_max)
+    if not direct.enabled:
+        return False
+    if old.seen:
+        # As much again on a side that has grown, so that values which ascend rebuild the array seldom.
+        span = field.high - field.low + 1
+        field.high += span if field.high > old.high else 0
+        field.low -= span if field.low < old.low else 0
+    field.stride = 1
+    direct.n_codes = field.high - field.low + 2 if field.seen else 1
+    if direct.codes == NULL:
+        direct.codes = buffer_new(direct.account, VECTOR_ROWS * sizeof(uint32_t))
+    direct.groups = buffer_new(direct.account, direct.n_codes * <int64_t> sizeof(uint32_t))
+    bytes_fill(direct.groups.data, 0xFF, direct.n_codes * <int64_t> sizeof(uint32_t), direct.account)
+    return True
+
+
 cdef bint widen_ranges(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:
     """Extend the ranges to the vector's values. Returns False if values have no number or there are too many codes."""
     cdef DirectField* field
-    cdef const void* values
     cdef int32_t c
     cdef int64_t slack, total, loose_total, span
     cdef bint loose
     for c in range(direct.n_columns):
         field = &direct.fields[c]
-        values = keys[c].values
-        if field.phys == PHYS_VIEW:
-            if not range_of_strings(<const StringView*> values, keys[c].validity, n, field):
-                return False
-        elif field.phys == PHYS_I64:
-            range_of_integers[int64_t](<const int64_t*> values, keys[c].validity, n, field)
-        elif field.phys == PHYS_I32:
-            range_of_integers[int32_t](<const int32_t*> values, keys[c].validity, n, field)
-        elif field.phys == PHYS_I16:
-            range_of_integers[int16_t](<const int16_t*> values, keys[c].validity, n, field)
-        elif field.phys == PHYS_I8:
-            range_of_integers[int8_t](<const int8_t*> values, keys[c].validity, n, field)
-        elif field.phys == PHYS_U32:
-            range_of_integers[uint32_t](<const uint32_t*> values, keys[c].validity, n, field)
-        elif field.phys == PHYS_U16:
-            range_of_integers[uint16_t](<const uint16_t*> values, keys[c].validity, n, field)
-        else:
-            range_of_integers[uint8_t](<const uint8_t*> values, keys[c].validity, n, field)
-        # The subtraction is unsigned, so that it does not overflow for a range over most of the 64 bits.
-        if field.seen and <uint64_t> field.high - <uint64_t> field.low >= CODES_MAX:
-            return False
-        if field.seen and (field.low < -(INT64_MAX // 2) or field.high > INT64_MAX // 2):
+        if not see_values(field, &keys[c], n) or not is_codable(field, CODES_MAX):
             return False
     # Extend each range by half of its length on both sides if the codes are still few. If values grow slowly, this
     # avoids rebuilds.
@@ -263,8 +313,7 @@ cdef int rebuild(ArrayGroups* direct, const Vector* keys, int64_t n) except -1 n
     direct.n_rebuilds += 1
     if direct.n_rebuilds > REBUILDS_MAX or not widen_ranges(direct, keys, n):
         direct.enabled = False
-        buffer_unref(direct.groups)
-        direct.groups = NULL
+        drop_groups(direct)
         return 0
     if direct.codes == NULL:
         direct.codes = buffer_new(direct.account, VECTOR_ROWS * sizeof(uint32_t))
@@ -272,7 +321,7 @@ cdef int rebuild(ArrayGroups* direct, const Vector* keys, int64_t n) except -1 n
     buffer_unref(direct.groups)
     direct.groups = groups
     array_groups_clear(direct)
-    direct.coded = encode(direct, keys, n)
+    direct.coded = array_groups_encode(direct, keys, n)
     return 0
 
 

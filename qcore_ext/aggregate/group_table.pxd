@@ -2,7 +2,8 @@
 
 Keys that pack into one or two words are stored in the slots of an open-addressing table. The first string that does not
 fit changes the table, once, to slots of hash tags with the keys in key columns. Group numbers never change, so states
-that are indexed by them stay valid. Keys with few possible values are looked up in an array first (array_groups).
+that are indexed by them stay valid. Keys with few possible values are looked up in an array first (array_groups). While
+a lone integer key is dense, the array has all groups, and there are no slots.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -28,6 +29,8 @@ ctypedef struct GroupTable:
     int64_t n_groups
     int64_t n_slots             # a power of two, or 0 before the first insertion
     int64_t groups_limit        # the number of groups at which n_slots reaches its load factor
+    int64_t n_in_slots          # groups that the slots have: all, or fewer while the array has them
+    int64_t try_array_at        # number of groups from which on a lone key is tried again as the code of an array
     Buffer* slots               # owned; layout.mode says which kind of slot
     Buffer* words               # owned; the packed key of each group, or the hash of its stored key
     Buffer* nulls               # owned; the null mask of each packed key
@@ -51,4 +54,6 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil
 cdef Column* group_table_column(
     GroupTable* table, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil
+# Whether groups are found in an array, without hashing.
+cdef bint group_table_is_array(const GroupTable* table) noexcept nogil
 cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil

@@ -14,7 +14,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.array_groups cimport (
-    array_groups_clear, array_groups_find, array_groups_free, array_groups_learn, array_groups_new,
+    ArrayGroups, array_groups_clear, array_groups_encode, array_groups_extend, array_groups_find, array_groups_free,
+    array_groups_learn, array_groups_new, array_groups_see,
 )
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack,
@@ -29,8 +30,15 @@ cdef enum:
     # Up to this size the slots fit in the caches and are at most a quarter full: at 1K groups a load of 0.12 instead of
     # 0.49 takes 1.6 instead of 2.8 ns a row. In a larger table each row misses the cache, and memory counts more.
     SPARSE_BYTES_MAX = 8388608
+    # A lone integer key is looked up in an array of at most that many codes a group, 4 bytes each. A slot takes 16
+    # bytes, and two to eight of them stand for a group. Any key may have 64K codes, and none more than 16M.
+    CODES_PER_GROUP_MAX = 32
+    CODES_FREE = 65536
+    CODES_MAX = 16777216
+    TRY_ARRAY_AT = 4096
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
+cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
 
 
 ctypedef struct OneWordSlot:
@@ -91,6 +99,7 @@ cdef GroupTable* group_table_new(
             table.stored = key_columns_new(account, types, n_columns)
         elif table.layout.mode != KEYS_NONE and scratch == NULL:
             table.direct = array_groups_new(account, types, n_columns)
+        table.try_array_at = TRY_ARRAY_AT
         done = True
     finally:
         if not done:
@@ -120,6 +129,8 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
         stored = key_columns_new(table.account, table.types, table.n_columns)
         key_columns_free(table.stored)
         table.stored = stored
+    table.try_array_at = TRY_ARRAY_AT
+    table.n_in_slots = 0
     if table.slots != NULL:
         bytes_fill(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode), table.account)
     if table.direct != NULL:
@@ -213,6 +224,7 @@ cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     table.slots = slots
     table.n_slots = n_slots
     table.groups_limit = limit_of(table, n_slots)
+    table.n_in_slots = table.n_groups
     if table.n_groups == 0:
         return 0
     if table.layout.mode == KEYS_ONE_WORD:
@@ -232,12 +244,10 @@ cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     return 0
 
 
-cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
-    """Reserve space for n_more new groups, in the slots and in the keys by group."""
+cdef int reserve_keys(GroupTable* table, int64_t n_more) except -1 nogil:
+    """Reserve space for n_more new groups in the keys by group."""
     cdef int64_t n_groups = table.n_groups + n_more
     cdef int64_t capacity = max(table.capacity, <int64_t> GROUPS_MIN)
-    cdef int64_t n_slots = max(table.n_slots, <int64_t> SLOTS_MIN)
-    cdef int64_t limit = table.groups_limit
     cdef int word_bytes = 16 if table.layout.mode == KEYS_TWO_WORDS else 8
     if n_groups > GROUPS_MAX:
         return raise_execution(b"an aggregation has more than 2**32 - 2 groups in one driver; use more drivers")
@@ -254,6 +264,15 @@ cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
             else:
                 buffer_grow(&table.nulls, table.n_groups * 4, capacity * 4)
         table.capacity = capacity
+    return 0
+
+
+cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
+    """Reserve space for n_more new groups, in the slots and in the keys by group."""
+    cdef int64_t n_groups = table.n_groups + n_more
+    cdef int64_t n_slots = max(table.n_slots, <int64_t> SLOTS_MIN)
+    cdef int64_t limit = table.groups_limit
+    reserve_keys(table, n_more)
     if n_groups <= limit:
         return 0
     while n_groups > limit:
@@ -340,6 +359,9 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
     cdef int64_t hits = 0
     cdef int64_t n_pending, mask
+    if table.n_in_slots < table.n_groups:
+        table.groups_limit = 0          # the array had the groups until now: insert all of them
+        reserve(table, n)
     hash_words(scratch.low, NULL if one_word else scratch.high, scratch.nulls, n, scratch.hashes)
     if table.n_slots == 0:
         memset(scratch.hit, 0, n)
@@ -371,6 +393,7 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
             scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
             groups,
         )
+    table.n_in_slots = table.n_groups
     return 0
 
 
@@ -515,17 +538,128 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
     return resize_slots(table, max(table.n_slots, <int64_t> SLOTS_MIN))
 
 
+# --- lone integer keys in an array ---
+
+cdef int64_t codes_max(const GroupTable* table, int64_t n_more) noexcept nogil:
+    return min(max(<int64_t> CODES_FREE, CODES_PER_GROUP_MAX * (table.n_groups + n_more)), <int64_t> CODES_MAX)
+
+
+cdef void unpack_lone(GroupTable* table, int64_t start, int64_t n, Vector* out) noexcept nogil:
+    """Unpack the keys of n groups, an integer each, to the scratch of keys that move."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    memset(out, 0, sizeof(Vector))
+    out.phys = table.types[0].phys
+    out.values = scratch.moved_low
+    out.validity = NULL
+    if key_unpack(
+        &table.layout, 0, (<uint64_t*> table.words.data) + start, (<uint32_t*> table.nulls.data) + start, n,
+        <char*> scratch.moved_low, <uint8_t*> scratch.moved_high,
+    ):
+        out.validity = <uint8_t*> scratch.moved_high
+
+
+cdef int fill_array(GroupTable* table) except -1 nogil:
+    """Put the groups that the table has into the array, which has the codes of their keys."""
+    cdef const uint32_t* codes = <const uint32_t*> table.direct.codes.data
+    cdef uint32_t* known = <uint32_t*> table.direct.groups.data
+    cdef Vector vector
+    cdef int64_t n, i
+    cdef int64_t start = 0
+    while start < table.n_groups:
+        account_check(table.account)
+        n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
+        unpack_lone(table, start, n, &vector)
+        array_groups_encode(table.direct, &vector, n)
+        for i in range(n):
+            known[codes[i]] = <uint32_t> (start + i)
+        start += n
+    return 0
+
+
+cdef int try_array(GroupTable* table, const Vector* keys, int64_t n) except -1 nogil:
+    """Change from slots to an array if the keys of all groups have become dense enough."""
+    cdef Vector vector
+    cdef int64_t n_groups
+    cdef int64_t start = 0
+    array_groups_clear(table.direct)
+    while start < table.n_groups:
+        account_check(table.account)
+        n_groups = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
+        unpack_lone(table, start, n_groups, &vector)
+        array_groups_see(table.direct, &vector, n_groups)
+        start += n_groups
+    if array_groups_extend(table.direct, keys, n, codes_max(table, n)):
+        fill_array(table)
+        buffer_unref(table.slots)
+        table.slots = NULL
+        table.n_slots = 0
+        table.n_in_slots = 0
+        table.groups_limit = 0
+    return 0
+
+
+cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+    """Find or create the groups of a lone integer key in the array. Returns False if the array has become too large."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef ArrayGroups* direct = table.direct
+    cdef uint32_t* known
+    cdef uint64_t* words
+    cdef uint32_t* nulls
+    cdef const uint32_t* codes
+    cdef int64_t n_groups = table.n_groups
+    cdef int64_t i
+    cdef uint32_t group
+    if not direct.enabled:
+        if n_groups < table.try_array_at:
+            return False
+        try_array(table, keys, n)
+    if direct.groups != NULL and array_groups_find(direct, keys, n, groups):
+        return True
+    if not direct.coded:
+        if not direct.enabled or not array_groups_extend(direct, keys, n, codes_max(table, n)):
+            table.try_array_at = max(<int64_t> TRY_ARRAY_AT, 2 * n_groups)
+            return False
+        fill_array(table)
+        array_groups_encode(direct, keys, n)
+    key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes)
+    reserve_keys(table, n)
+    known = <uint32_t*> direct.groups.data
+    words = <uint64_t*> table.words.data
+    nulls = <uint32_t*> table.nulls.data
+    codes = <const uint32_t*> direct.codes.data
+    qc_check_rows(codes, n, direct.n_codes, b"a row's code is one of the codes")
+    for i in range(n):
+        group = known[codes[i]]
+        if group == NO_GROUP:
+            group = <uint32_t> n_groups
+            known[codes[i]] = group
+            words[n_groups] = scratch.low[i]
+            nulls[n_groups] = scratch.nulls[i]
+            n_groups += 1
+        groups[i] = group
+    table.n_groups = n_groups
+    return True
+
+
+cdef bint group_table_is_array(const GroupTable* table) noexcept nogil:
+    return table.direct != NULL and table.direct.is_lone and table.direct.groups != NULL
+
+
 # --- groups of keys, keys of groups ---
 
 cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
     cdef GroupScratch* scratch
-    if table.direct != NULL and array_groups_find(table.direct, keys, n, groups):
+    cdef bint is_lone = table.direct != NULL and table.direct.is_lone
+    if is_lone:
+        if assign_by_code(table, keys, n, groups):
+            return 0
+    elif table.direct != NULL and array_groups_find(table.direct, keys, n, groups):
         return 0
     if table.layout.mode != KEYS_STORED:
         scratch = <GroupScratch*> table.scratch.data
         if key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
             assign_packed(table, n, groups)
-            if table.direct != NULL:
+            if table.direct != NULL and not is_lone:
                 return array_groups_learn(table.direct, keys, n, groups)
             return 0
         store_keys(table)

@@ -39,14 +39,18 @@ cdef enum:
     CHECK_BYTES = 4194304       # bytes written between two checks: 10 ms in fresh memory if page faults are slow
     CHECK_BYTES_MIN = 1048576   # shorter writes do not check
 
-# The bytes of idle blocks kept for reuse, in all size classes together. A quarter of a gigabyte holds the working set
-# of the queries measured in bench/. More would take memory from the rest of the process.
-cdef int64_t IDLE_BYTES_MAX = 1 << 28
+# The bytes of idle blocks that are kept for reuse in any case, in all size classes together. Above it, idle blocks and
+# blocks in use are together at most as many bytes as were in use at one time since the last memory_trim: a query that
+# runs again gets the memory it had, and the process never holds more than it has needed. Fresh pages cost more than
+# most kernels: the kernel's zeroing of them was 37 % of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
+cdef int64_t IDLE_BYTES_MIN = 1 << 28
 
 cdef int64_t structs_live = 0
 cdef int64_t buffers_live = 0
 cdef int64_t bytes_reserved = 0
 cdef int64_t idle_bytes = 0
+cdef int64_t used_bytes = 0         # atomic; blocks that are not idle, from CLASS_MIN on
+cdef int64_t used_bytes_peak = 0    # atomic; the most used_bytes since the last memory_trim
 # Bytes freed to malloc since the last memory_trim; malloc may keep them.
 cdef int64_t given_back = 0
 
@@ -119,11 +123,18 @@ cdef void* idle_take(int size_class) noexcept nogil:
 cdef void* pool_take(int size_class) noexcept nogil:
     """A block of 2**size_class bytes, or NULL if the machine has no memory left."""
     cdef void* block = NULL
+    cdef int64_t used, peak
     if size_class >= CLASS_MIN:
+        used = qc_add(&used_bytes, (<int64_t> 1) << size_class)
+        peak = qc_load(&used_bytes_peak)
+        while used > peak and not qc_cas(&used_bytes_peak, peak, used):
+            peak = qc_load(&used_bytes_peak)
         block = idle_take(size_class)
         if block != NULL:
             return block
     if posix_memalign(&block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<uint64_t> 1) << size_class) != 0:
+        if size_class >= CLASS_MIN:
+            qc_add(&used_bytes, -((<int64_t> 1) << size_class))
         return NULL
     return block
 
@@ -131,7 +142,8 @@ cdef void* pool_take(int size_class) noexcept nogil:
 cdef void pool_give(void* block, int size_class) noexcept nogil:
     cdef int64_t size = (<int64_t> 1) << size_class
     cdef int64_t number = 0
-    if qc_add(&idle_bytes, size) <= IDLE_BYTES_MAX:
+    cdef int64_t used = qc_add(&used_bytes, -size)
+    if qc_add(&idle_bytes, size) <= max(IDLE_BYTES_MIN, qc_load(&used_bytes_peak) - used):
         number = stack_pop(&spare_nodes)
         if number == 0 and qc_load(&n_nodes_used) < N_IDLE_NODES - 1:
             number = qc_fetch_add(&n_nodes_used, 1) + 1
@@ -157,6 +169,7 @@ cdef int64_t memory_trim() noexcept nogil:
             freed += (<int64_t> 1) << size_class
             block = idle_take(size_class)
     qc_swap(&given_back, 0)
+    qc_swap(&used_bytes_peak, qc_load(&used_bytes))
     qc_malloc_trim()
     return freed
 

@@ -29,8 +29,8 @@ cdef extern from "native/huge_pages.h" nogil:
     void qc_advise_huge_pages(void* start, int64_t n_bytes)
 
 cdef enum:
-    # A rank word covers 64 codes in 16 bytes, as many as a slot takes. Up to 64 codes a slot the rank words are no larger
-    # than the slots, and a probe reads one word of them where it reads one slot or more.
+    # A rank word covers 64 codes in 16 bytes, as many as a slot takes. Up to 64 codes a slot the rank words are no
+    # larger than the slots, and a probe reads one word of them where it reads one slot or more.
     CODES_PER_SLOT_MAX = 64
     # Up to this number of codes (16 KiB of rank words) ranks are used for any number of rows.
     CODES_FREE = 65536

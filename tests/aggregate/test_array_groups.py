@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from grouped import Call, check
+from grouped import Call, aggregated, check
+
+from oracle import assert_same_rows
 
 COUNT = [Call("count", -1, pa.int64(), len)]
 TYPES = [pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64()]
@@ -68,3 +70,48 @@ def test_q2_groups_are_forgotten_when_the_table_is_emptied() -> None:
     """The partial step's table holds 2,048 groups; the same keys come before and behind it is given out."""
     k = np.concatenate([np.arange(2000), np.arange(30_000) % 9000, np.arange(2000)])
     check(pa.table({"k": k}), 1, COUNT, ["both"], partial_groups_max=2048, radix_groups_min=1 << 40)
+
+
+def lone_keys() -> dict[str, Any]:
+    """Lone keys that become dense, stay dense, or stop being dense."""
+    n = 24_000
+    dense = RNG.permutation(n)
+    return {
+        "ascending": np.arange(n) // 3,
+        "descending": n - np.arange(n) // 3,
+        "ascending with gaps": np.arange(n) * 30,
+        "ascending with wide gaps": np.arange(n) * 100,
+        "dense in any order": dense,
+        "dense, each twice": np.concatenate([dense, dense[::-1]]),
+        "dense around zero": dense - n // 2,
+        "dense, then far away": np.concatenate([dense, [2**40, -(2**40)], dense, np.arange(5000) * 2**33]),
+        "far away, then dense": np.concatenate([np.arange(5000) * 2**33, dense, dense]),
+        "two dense ranges": np.concatenate([dense[:9000], dense[:9000] + 2**31, dense]),
+        "growing on both sides": np.concatenate([RNG.integers(-s, s + 1, 2048) for s in range(1, 45_000, 3000)]),
+        "one key": np.full(5000, -7),
+    }
+
+
+@pytest.mark.parametrize("name", lone_keys())
+@pytest.mark.parametrize("null_share", [0.0, 0.01])
+def test_q2_lone_keys_in_an_array_and_in_slots(name: str, null_share: float) -> None:
+    """Dense lone keys need no slots; the table changes between both as their range and number grow."""
+    keys = lone_keys()[name]
+    k = pa.array(keys, mask=RNG.random(len(keys)) < null_share)
+    table = pa.table({"k": k, "v": RNG.integers(0, 1000, len(keys))})
+    calls = [*COUNT, Call("sum", 1, pa.int64(), sum)]
+    check(table, 1, calls, radix_groups_min=1 << 40)
+    check(table, 1, calls, ["both"], partial_groups_max=3000, radix_groups_min=1 << 40)
+    # Partitioned tables return their groups in another order.
+    expected = aggregated(table, 1, calls, "single", radix_groups_min=1 << 40)
+    for step in ("single", "both"):
+        assert_same_rows(aggregated(table, 1, calls, step, partial_groups_max=3000, radix_groups_min=5000), expected)
+
+
+@pytest.mark.parametrize("type", [pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64()], ids=str)
+def test_q2_lone_keys_of_each_type_over_many_codes(type: pa.DataType) -> None:
+    low, high = ends(type)
+    span = min(high - low + 1, 90_000)
+    for start in (low, min((low + high) // 2, high - span + 1), high - span + 1):
+        keys = pa.array([start + int(n) for n in RNG.permutation(span)]).cast(type)
+        check(pa.table({"k": keys}), 1, COUNT, ["single"], radix_groups_min=1 << 40)

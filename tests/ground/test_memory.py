@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 
 from qcore_ext.data.capsule import PyBatch
@@ -28,3 +31,26 @@ def test_trim_pool_gives_idle_blocks_back() -> None:
     del exported
     assert trim_pool() > 0
     assert live_counts()["idle_bytes"] == 0
+
+
+def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
+    """Above 256 MiB the pool keeps what a query needed, so that the next one gets no fresh pages, and not more."""
+    code = """if True:
+        import gc, pyarrow as pa
+        from qcore_ext.data.capsule import PyBatch
+        from qcore_ext.ground.memory import live_counts, trim_pool
+        values = pa.record_batch({"a": pa.array(range(4_000_000))})      # 32 MB each, in a block of 32 MiB
+        held = [pa.record_batch(PyBatch.from_arrow(values)) for _ in range(16)]
+        del held[8:]
+        assert live_counts()["idle_bytes"] >> 25 == 8, live_counts()
+        del held
+        assert live_counts()["idle_bytes"] >> 25 == 16, live_counts()    # not more than were in use
+        trim_pool()
+        assert live_counts()["idle_bytes"] == 0
+        one = pa.record_batch(PyBatch.from_arrow(values))
+        del one
+        assert live_counts()["idle_bytes"] >> 25 == 1, live_counts()
+        print("ok")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
