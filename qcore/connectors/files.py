@@ -12,6 +12,7 @@ from qcore.connectors.alignment import logical_schema, require_same, unify_schem
 from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics, select_fields
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
 from qcore.connectors.parquet.footer import FOOTERS
+from qcore.connectors.parquet.native import columns_of_pyarrow
 from qcore.connectors.parquet.statistics import FooterStatistics
 from qcore.connectors.parquet.table import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.storage import (
@@ -199,6 +200,13 @@ class FileTable:
         for footer, constants in zip(footers, self._constants, strict=True):
             if constants_may_pass(dict(constants), self.schema, filter):
                 yield from split_file(footer, constants, footer.location.path, filter, split_rows)
+
+    def columns_of_pyarrow(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns of Parquet files that the engine's own decoder does not read in every row group."""
+        if isinstance(self._format, FileFormat):
+            return []
+        found = {name for file in self._files for name in columns_of_pyarrow(FOOTERS.get(file.location), columns)}
+        return [name for name in columns if name in found]
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Read a split of this table, or a split of any other file with these columns that the application made."""

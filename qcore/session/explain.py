@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qcore.connectors.files import FileTable
 from qcore.expression.tree import Column, Expr
 from qcore.lowering.lowered import LoweredPlan
 from qcore.plan.nodes import (
@@ -172,6 +173,9 @@ def _cut(text: str) -> str:
 
 def _scan(node: Scan) -> str:
     text = f"{node.table} [{', '.join(node.columns)}]"
+    # Parquet columns that the engine does not decode itself.
+    slow = node.source.columns_of_pyarrow(node.columns) if isinstance(node.source, FileTable) else []
+    text += f" by pyarrow [{', '.join(slow)}]" if slow else ""
     return text if node.filter is None else f"{text} prune by {_bare(node.filter)}"
 
 

@@ -11,8 +11,8 @@ class ParquetReader(BatchReader):
         file: Any,
         schema: Schema,
         columns: Sequence[Any],
-        groups: Iterable[tuple[int, int, Sequence[tuple[int, int, int, Any]]]],
+        groups: Iterable[tuple[int, int, Sequence[tuple[int, int, int, Any] | None], Sequence[Any]]],
         batch_rows: int,
-        before_group: Callable[[int], None],
+        begin_group: Callable[[int, Sequence[Any]], Any],
     ) -> None: ...
     def close(self) -> None: ...

@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from parquet.reading_natively import read_natively
+from parquet.reading_natively import read_natively, rows_of
 
+import qcore
 from qcore.connectors.base import FileSplit
 from qcore.connectors.files import FileTable
 from qcore.connectors.parquet.native import NativeStream
@@ -49,6 +50,45 @@ def test_columns_of_folders_and_columns_that_a_file_lacks(tmp_path: Path) -> Non
         rows += pa.RecordBatchReader.from_stream(stream).read_all().to_pylist()
         stream.close()
     assert rows == [{"s": None, "a": a, "k": 5} for a in (1, 2, None)] + [{"s": "x", "a": 3, "k": 5}]
+
+
+@pytest.mark.parametrize("batch_rows", [8, 100, 1000])
+def test_columns_that_pyarrow_decodes_beside_others(tmp_path: Path, batch_rows: int) -> None:
+    """Some in all row groups, some by their encoding, some because they are declared in a wider type."""
+    path = tmp_path / "t.parquet"
+    types = {"l": pa.list_(pa.int32()), "a": pa.int64(), "t": pa.string(), "s": pa.string(), "i": pa.int32()}
+    table = random_table(4, 2500, types, 0.1)
+    pq.write_table(table, path, row_group_size=700, use_dictionary=["s"], column_encoding={"t": "DELTA_BYTE_ARRAY"})
+    file = FileTable(str(path))
+    assert file.columns_of_pyarrow(("s", "t", "a", "l")) == ["t", "l"]
+    assert read_natively(path, batch_rows).equals(table)
+    assert read_natively(path, batch_rows, ("i", "l")).equals(table.select(["i", "l"]))
+    wide = FileTable(str(path), schema=pa.schema([("i", pa.int64()), ("a", pa.int64()), ("none", pa.string())]))
+    stream = wide.open(FileSplit(str(path)), ("none", "i", "a"), None, batch_rows)
+    assert isinstance(stream, NativeStream)
+    found = rows_of(stream)
+    stream.close()
+    assert found.column("i").to_pylist() == table.column("i").to_pylist()
+    assert found.column("a").equals(table.column("a"))
+    assert found.column("none").null_count == 2500
+
+
+def test_explain_names_the_columns_that_pyarrow_decodes(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "l": [[1]]}), tmp_path / "t.parquet")
+    session = qcore.Session()
+    session.register("t", str(tmp_path / "t.parquet"))
+    assert "Scan t [a, l] by pyarrow [l]" in str(session.sql("select a, l from t").explain())
+    assert "by pyarrow" not in str(session.sql("select a from t").explain())
+
+
+def test_a_row_group_may_end_early(tmp_path: Path) -> None:
+    """A stream that is closed before its end closes what pyarrow reads for it."""
+    pq.write_table(random_table(5, 3000, {"a": pa.int64(), "l": pa.list_(pa.int8())}), tmp_path / "t.parquet")
+    file = FileTable(str(tmp_path / "t.parquet"))
+    stream = file.open(FileSplit(str(tmp_path / "t.parquet")), ("a", "l"), None, 100)
+    assert isinstance(stream, NativeStream)
+    assert len(stream.batch_reader.read_batch(Account()) or ()) == 96
+    stream.close()
 
 
 def test_memory_is_charged_and_freed(tmp_path: Path) -> None:

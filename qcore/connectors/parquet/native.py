@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.connectors.alignment import constant_array, is_bytes, is_text, logical_type, match_name, same_values
+from qcore.connectors.base import BatchStream
 from qcore.connectors.parquet.footer import ParquetFooter
 from qcore.connectors.soundness import TRUST_EVERYTHING
 from qcore.errors import ExecutionError
@@ -106,6 +107,7 @@ def _has_unit(stored: Any, type: pa.DataType) -> bool:
 
 
 Chunk = tuple[int, int, int, str]
+OpenRest = Callable[[int, Sequence[pa.Field]], BatchStream]
 
 
 def _chunk(footer: ParquetFooter, group: int, column: NativeColumn) -> Chunk | None:
@@ -127,36 +129,57 @@ def _chunk(footer: ParquetFooter, group: int, column: NativeColumn) -> Chunk | N
     return start, n_bytes, held.total_uncompressed_size, held.compression
 
 
+@dataclass(frozen=True)
+class GroupPlan:
+    """How a row group is read: for each wanted column its chunk, or None if it is constant or pyarrow reads it."""
+
+    chunks: tuple[Chunk | None, ...]
+    #: Positions of the wanted columns that pyarrow reads.
+    rest: tuple[int, ...]
+
+
 class NativeColumns:
     """The columns of a file that one kind of scan reads, and their chunks. Kept by the footer."""
 
     def __init__(self, footer: ParquetFooter, wanted: Sequence[pa.Field], names: Sequence[str | None]) -> None:
         self._footer = footer
-        self._columns: list[NativeColumn] = []
+        self._names = names
         self.schema = pa.schema(list(wanted))
-        self.n_read = 0
-        #: For each wanted column what ParquetReader takes; None: a column that is not in the file.
-        self.readers: list[tuple[str, int, int, bool] | None] = []
-        self.is_known = True
-        for field, name in zip(wanted, names, strict=True):
-            if name is None:
-                self.readers.append(None)
-                continue
-            column = native_column(footer, name)
-            if column is None or not _gives(column, field.type):
-                self.is_known = False
-                return
-            self._columns.append(column)
-            self.readers.append((name, column.conversion, column.width, column.is_optional))
-        self._chunks: dict[int, list[Chunk] | None] = {}
+        self._columns = [_decoded_column(footer, *pair) for pair in zip(wanted, names, strict=True)]
+        #: For each wanted column what ParquetReader takes; None: a constant, or a column that pyarrow always reads.
+        self.readers = [
+            None if column is None else (name, column.conversion, column.width, column.is_optional)
+            for column, name in zip(self._columns, names, strict=True)
+        ]
+        self._groups: dict[int, GroupPlan] = {}
 
-    def chunks(self, group: int) -> list[Chunk] | None:
-        """Return the chunks of a row group in the columns' order; None: only pyarrow reads one of them."""
-        if group not in self._chunks:
-            found = [_chunk(self._footer, group, column) for column in self._columns]
-            whole = [chunk for chunk in found if chunk is not None]
-            self._chunks[group] = whole if len(whole) == len(found) else None
-        return self._chunks[group]
+    def is_absent(self, position: int) -> bool:
+        """Whether the file does not have a wanted column."""
+        return self._names[position] is None
+
+    def plan(self, group: int) -> GroupPlan:
+        """Return how a row group's columns are read."""
+        found = self._groups.get(group)
+        if found is None:
+            chunks = tuple(None if c is None else _chunk(self._footer, group, c) for c in self._columns)
+            rest = (i for i, name in enumerate(self._names) if name is not None and chunks[i] is None)
+            found = self._groups[group] = GroupPlan(chunks, tuple(rest))
+        return found
+
+
+def _decoded_column(footer: ParquetFooter, field: pa.Field, name: str | None) -> NativeColumn | None:
+    column = None if name is None else native_column(footer, name)
+    return column if column is not None and _gives(column, field.type) else None
+
+
+def columns_of_pyarrow(footer: ParquetFooter, names: Sequence[str]) -> list[str]:
+    """Return the columns of which pyarrow decodes some row group."""
+    if footer.location.filesystem is not None:
+        return [name for name in names if name in footer.schema.names]
+    held = [name for name in names if name in footer.schema.names]
+    columns = NativeColumns(footer, [footer.schema.field(name) for name in held], held)
+    rest = {i for group in range(len(footer.group_rows)) for i in columns.plan(group).rest}
+    return [name for i, name in enumerate(held) if i in rest]
 
 
 def _gives(column: NativeColumn, declared: pa.DataType) -> bool:
@@ -173,6 +196,7 @@ def open_native(
     batch_rows: int,
     ignore_case: bool,
     absent_is_null: bool,
+    open_rest: OpenRest,
 ) -> NativeStream | None:
     """Open row groups of a file with the engine's decoder. None: pyarrow must read them.
 
@@ -190,6 +214,8 @@ def open_native(
         Rows of a batch, at most.
     ignore_case, absent_is_null : bool
         As the parameters of Alignment.
+    open_rest : callable
+        Takes a row group and fields, and returns a BatchStream of them. It reads what the decoder cannot.
 
     Raises
     ------
@@ -200,24 +226,17 @@ def open_native(
     if location.filesystem is not None:
         return None
     columns = _columns(footer, wanted, constants, ignore_case)
-    if not columns.is_known:
+    plans = [(group, columns.plan(group)) for group in groups]
+    if wanted and all(all(chunk is None for chunk in plan.chunks) for _, plan in plans):
         return None
-    parts = []
-    for group in groups:
-        chunks = columns.chunks(group)
-        if chunks is None:
-            return None
-        parts.append((group, footer.group_rows[group], chunks))
-    sources: list[Any] = []
-    for field, reader in zip(wanted, columns.readers, strict=True):
-        if reader is None and field.name not in constants and not absent_is_null:
-            return None  # Alignment explains what is missing
-        if reader is None:
+    sources: list[Any] = list(columns.readers)
+    for i, field in enumerate(wanted):
+        if columns.is_absent(i):
+            if field.name not in constants and not absent_is_null:
+                return None  # Alignment explains what is missing
             row = constant_array(constants.get(field.name), field.type, 1)
-            sources.append(pa.RecordBatch.from_arrays([row], [field.name]))
-        else:
-            sources.append(reader)
-    return NativeStream(footer, columns.schema, sources, parts, batch_rows)
+            sources[i] = pa.RecordBatch.from_arrays([row], [field.name])
+    return NativeStream(footer, columns.schema, sources, plans, batch_rows, open_rest)
 
 
 def _columns(
@@ -243,27 +262,38 @@ class NativeStream:
         footer: ParquetFooter,
         schema: pa.Schema,
         sources: Sequence[Any],
-        parts: Sequence[tuple[int, int, Sequence[Chunk]]],
+        plans: Sequence[tuple[int, GroupPlan]],
         batch_rows: int,
+        open_rest: OpenRest,
     ) -> None:
         path = self._path = footer.location.path
-        codecs = {name: pa.Codec(CODECS[name]) for name in _codecs_of(parts)}
+        self._open_rest = open_rest
+        names = {chunk[3] for _, plan in plans for chunk in plan.chunks if chunk is not None}
+        codecs: dict[str, Any] = {name: pa.Codec(CODECS[name]) for name in names if name in CODECS}
+        codecs["SNAPPY"] = "snappy"
         try:
             file = footer.location.open()
         except OSError as error:
             raise ExecutionError(f"cannot open {path}: {error}") from error
         groups = [
-            (group, n_rows, [(*chunk[:3], _codec(chunk[3], codecs)) for chunk in chunks])
-            for group, n_rows, chunks in parts
+            (
+                group,
+                footer.group_rows[group],
+                [None if chunk is None else (*chunk[:3], codecs.get(chunk[3])) for chunk in plan.chunks],
+                [schema.field(i) for i in plan.rest],
+            )
+            for group, plan in plans
         ]
         #: What TableScan reads.
-        self.batch_reader = ParquetReader(path, file, Schema(schema), sources, groups, batch_rows, self._before_group)
+        self.batch_reader = ParquetReader(path, file, Schema(schema), sources, groups, batch_rows, self._begin_group)
 
-    def _before_group(self, group: int) -> None:
+    def _begin_group(self, group: int, rest: Sequence[pa.Field]) -> Any:
+        """Called before a row group is read. Returns a stream of the columns that pyarrow decodes, or None."""
         try:
             fault_site("file_read")
         except OSError as error:
             raise ExecutionError(f"cannot read {self._path}, row group {group}: {error}") from error
+        return self._open_rest(group, rest) if rest else None
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         reader = pa.RecordBatchReader.from_batches(pa.schema(self.batch_reader.schema_object), self._batches())
@@ -277,11 +307,3 @@ class NativeStream:
     def close(self) -> None:
         """Close the file."""
         self.batch_reader.close()
-
-
-def _codecs_of(parts: Sequence[tuple[int, int, Sequence[Chunk]]]) -> set[str]:
-    return {chunk[3] for _, _, chunks in parts for chunk in chunks if chunk[3] in CODECS}
-
-
-def _codec(name: str, codecs: Mapping[str, Any]) -> Any:
-    return "snappy" if name == "SNAPPY" else codecs.get(name)

@@ -126,15 +126,35 @@ def open_parquet(
     constants = dict(split.partition_values)
     names = Alignment.names(footer.schema.names, wanted, constants, ignore_case)
     rows = _rows_of_piece(footer, groups, names, batch_rows)
-    native = open_native(footer, groups, wanted, constants, rows, ignore_case, absent_is_null)
+    options = absent_is_null, ignore_case, on_schema_change
+
+    def open_rest(group: int, fields: Sequence[pa.Field]) -> BatchStream:
+        return _open_by_pyarrow(footer, [group], fields, (), rows, *options)
+
+    native = open_native(footer, groups, wanted, constants, rows, ignore_case, absent_is_null, open_rest)
     if native is not None:
         return native
+    return _open_by_pyarrow(footer, groups, wanted, split.partition_values, batch_rows, *options)
+
+
+def _open_by_pyarrow(
+    footer: ParquetFooter,
+    groups: Sequence[int],
+    wanted: Sequence[pa.Field],
+    constants: tuple[tuple[str, Any], ...],
+    batch_rows: int,
+    absent_is_null: bool,
+    ignore_case: bool,
+    on_schema_change: str | None,
+) -> BatchStream:
+    """Read the columns `wanted` of row groups with pyarrow."""
+    names = Alignment.names(footer.schema.names, wanted, dict(constants), ignore_case)
     dictionaries = footer.dictionary_columns(names, groups)
     plain = [name for name in names if name not in dictionaries]
     n_bytes = [footer.decoded_bytes(group, plain) for group in groups]
     file = _ColumnReader(footer, names, dictionaries, max(n_bytes, default=0) > WHOLE_GROUP_BYTES_MAX)
     try:
-        alignment = _alignment(file, wanted, split.partition_values, absent_is_null, ignore_case, on_schema_change)
+        alignment = _alignment(file, wanted, constants, absent_is_null, ignore_case, on_schema_change)
         n_rows = sum(footer.group_rows[group] for group in groups)
         if n_rows > WHOLE_GROUP_ROWS_MAX or sum(n_bytes) > WHOLE_GROUP_BYTES_MAX:
             batches = file.batches(groups, alignment, batch_rows)
