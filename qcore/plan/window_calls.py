@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
-from qcore.expression.tree import Cast
 from qcore.expression.types import is_text
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type, is_aggregate
+from qcore.functions.typed import cast
 from qcore.plan.aggregate_calls import fraction, separator
 from qcore.plan.nodes import ColumnDistance, WindowCall, WindowDistance
 
@@ -61,12 +61,12 @@ def window_arguments(function: str, values: Sequence[Bound]) -> tuple[list[Bound
     given = list(values)
     if function in PAIRS or function in ("median", "quantile_cont"):
         n = 2 if function in PAIRS else 1
-        floats = [cast_to(value, pa.float64()) for value in given[:n]]
+        floats = [cast(value, pa.float64()) for value in given[:n]]
         return floats, None if function in PAIRS else 0.5 if function == "median" else _fraction(function, given)
     if function == "quantile_disc":
         return given[:1], _fraction(function, given)
     if function == "string_agg" and given:
-        text = given[0] if is_text(given[0].type) else cast_to(given[0], pa.string())
+        text = given[0] if is_text(given[0].type) else cast(given[0], pa.string())
         return [text], separator(given[1].expr) if len(given) > 1 else ","
     if function == "array_agg" and given and pa.types.is_nested(given[0].type):
         raise PlanError(f"array_agg of {given[0].type} over a window is not supported; use GROUP BY")
@@ -77,11 +77,6 @@ def _fraction(function: str, values: Sequence[Bound]) -> float:
     if len(values) < 2:
         raise PlanError(f"{function} takes a value and a fraction")
     return fraction(function, values[1].expr)
-
-
-def cast_to(value: Bound, type_: pa.DataType) -> Bound:
-    """The value as one of this type."""
-    return value if value.type == type_ else Bound(Cast(value.expr, type_), type_)
 
 
 def operator_call(call: WindowCall) -> tuple[Any, ...]:

@@ -17,11 +17,12 @@ from qcore.expression.tree import Case, Cast, Column, Expr, Literal, call, colum
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.functions.dialect import Dialect
+from qcore.functions.typed import cast
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import ColumnDistance, PlanNode, SortKey, Window, WindowCall, WindowFrame
 from qcore.plan.projections import add_columns
 from qcore.plan.schema import same_type
-from qcore.plan.window_calls import ENDS, FRACTIONS, PLACES, VALUES, cast_to, window_arguments, window_type
+from qcore.plan.window_calls import ENDS, FRACTIONS, PLACES, VALUES, window_arguments, window_type
 
 _QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
 
@@ -185,7 +186,7 @@ class WindowGroups:
         given = arguments[position]
         number = constant_of(given.expr)
         if number is None and pa.types.is_integer(given.type):
-            return cast_to(given, pa.int64())
+            return cast(given, pa.int64())
         if not isinstance(number, int) or isinstance(number, bool):
             raise PlanError(f"{function.name} counts in whole numbers, not in {given.type}; cast the number to BIGINT")
         return number

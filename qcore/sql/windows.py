@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
+from qcore.functions.typed import cast
 from qcore.plan.nodes import ColumnDistance, PlanNode, WindowFrame
-from qcore.plan.window_calls import EXCLUSIONS, cast_to, range_distance
+from qcore.plan.window_calls import EXCLUSIONS, range_distance
 from qcore.plan.window_groups import ALL_ROWS, Frame, SortValue, WindowFunction, WindowGroups, constant_of
 from qcore.sql.binder import Binder
 from qcore.sql.call_parts import CallParts, read_call
@@ -152,7 +153,7 @@ class Windows:
         bound = self._binder.expression(value, place)
         number = constant_of(bound.expr)
         if number is None and pa.types.is_integer(bound.type) and mode != "range":
-            return cast_to(bound, pa.int64())
+            return cast(bound, pa.int64())
         if isinstance(number, bool) or not isinstance(number, (int, float, Decimal, pa.MonthDayNano)):
             self._binder.blame(value)
             if mode != "range":
