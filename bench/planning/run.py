@@ -94,10 +94,14 @@ def is_compiled(module: str) -> bool:
     return not str(import_module(module).__file__).endswith(".py")
 
 
-def median(rounds: int, make: Callable[[], Any]) -> tuple[float, Any]:
-    """The median processor time of a call in ms, and its last value. Nothing is left of a text read before."""
+def median(rounds: int, make: Callable[[], Any], prepare: Callable[[], Any] = int) -> tuple[float, Any]:
+    """The median processor time of a call in ms, and its last value. Not measured are `prepare` before each call, and
+    what it takes to free the value. Tokens of a text read before are forgotten.
+    """
     found, value = [], None
     for _ in range(rounds):
+        value = None
+        prepare()
         tokens_of("select 1", QCORE)
         began = time.process_time_ns()
         value = make()
@@ -113,20 +117,19 @@ def measure(suite: suites.Suite, rounds: int) -> list[dict[str, Any]]:
     tables = session._tables
     schemas = {name: table.schema for name, table in tables.items()}
 
-    def run_unseen(text: str) -> Any:
-        session.plan_cache.clear()
+    def run(text: str) -> Any:
         return session.sql(text).task
 
     rows = []
     for query, text in suite.queries.items():
         row: dict[str, Any] = {"query": query}
-        run_unseen(text)  # not measured: it reads footers
+        run(text)  # not measured: it reads footers
         row["text"], planned = median(rounds, partial(plan_query, text, schemas))
         bound = bind_sources(planned.plan, tables)
         row["optimizer"], plan = median(rounds, partial(optimize, bound))
         row["lowering"], _ = median(rounds, partial(qcore.Task, plan, 2))
-        row["text to running"], _ = median(rounds, partial(run_unseen, text))
-        row["seen before"], _ = median(5 * rounds, lambda text=text: session.sql(text).task)
+        row["text to running"], _ = median(rounds, partial(run, text), session.plan_cache.clear)
+        row["seen before"], _ = median(5 * rounds, partial(run, text))
         assert session.sql(text).is_reused, query
         rows.append(row)
     return rows
