@@ -351,7 +351,10 @@ def substitute(expr: Expr, by_name: dict[str, Expr]) -> Expr:
     if isinstance(expr, Column):
         return by_name.get(expr.name, expr)
     parts = children(expr)
-    return rebuild(expr, tuple(substitute(part, by_name) for part in parts)) if parts else expr
+    if not parts or column_names(expr).isdisjoint(by_name):
+        return expr
+    # Loops and comprehensions of lists take nothing of the C stack at each level, as map() and generators do.
+    return rebuild(expr, tuple([substitute(part, by_name) for part in parts]))
 
 
 def close_lambda(body: Expr, names: tuple[str, ...]) -> tuple[Lambda, tuple[Expr, ...]]:
@@ -369,7 +372,7 @@ def close_lambda(body: Expr, names: tuple[str, ...]) -> tuple[Lambda, tuple[Expr
                 others.append(part)
             return Column(f"${numbers[part.name]}")
         parts = children(part)
-        return rebuild(part, tuple(map(number_columns, parts))) if parts else part
+        return rebuild(part, tuple([number_columns(part) for part in parts])) if parts else part
 
     body = number_columns(body)
     return Lambda(tuple(f"${number}" for number in range(len(numbers))), body), tuple(others)
@@ -405,4 +408,9 @@ def same(a: Expr, b: Expr) -> bool:
     if isinstance(a, Case) and (a.otherwise is None) != (b.otherwise is None):  # type: ignore[attr-defined]
         return False
     left, right = children(a), children(b)
-    return len(left) == len(right) and all(map(same, left, right))
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):  # noqa: SIM110 - all() would take of the C stack at each level
+        if not same(one, other):
+            return False
+    return True

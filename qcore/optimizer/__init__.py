@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qcore.expression.recursion import bounded_depth
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
@@ -26,7 +26,7 @@ from qcore.optimizer.projections import merge_projections
 from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
 from qcore.optimizer.series import scan_series
-from qcore.optimizer.shared_plans import share_subplans
+from qcore.optimizer.shared_plans import Meanings, share_subplans
 from qcore.optimizer.similar_plans import join_similar_plans
 from qcore.optimizer.simplify import simplify_plan
 from qcore.plan.naming import NodeIds
@@ -39,11 +39,12 @@ __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
 
 @dataclass(frozen=True)
 class _Context:
-    """What rules know beside the plan: new ids, the columns it must give, how many rows to expect."""
+    """What rules know beside the plan: new ids, the columns it must give, how many rows to expect, what nodes give."""
 
     ids: NodeIds
     output: list[str]
     estimator: Estimator
+    meanings: Meanings = field(default_factory=Meanings)
 
 
 _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...] = (
@@ -57,8 +58,8 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("limits", lambda node, context: push_limits(node, context.ids)),
     ("empty_relations", lambda node, context: drop_empty_relations(node, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
-    ("similar_plans", lambda node, context: join_similar_plans(node, context.ids)),
-    ("shared_plans", lambda node, context: share_subplans(node, context.estimator)),
+    ("similar_plans", lambda node, context: join_similar_plans(node, context.ids, context.meanings)),
+    ("shared_plans", lambda node, context: share_subplans(node, context.estimator, context.meanings)),
     ("grouping_sets", lambda node, context: roll_up_grouping_sets(node, context.ids, context.estimator)),
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from qcore.expression.tree import Column, Expr, Lambda, Literal, col
+from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, col
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import rebuilt
 from qcore.plan.nodes import (
@@ -55,12 +55,13 @@ _WORDS = frozenset({"function", "mode", "kind", "table", "exclude", "parameter"}
 KEPT_ROWS_MAX = 0.1
 
 
-def share_subplans(plan: PlanNode, estimator: Estimator) -> PlanNode:
+def share_subplans(plan: PlanNode, estimator: Estimator, meanings: Meanings) -> PlanNode:
     """The plan with subplans of the same rows computed once."""
     tables = TablesBelow(plan)
     if not tables.repeat:
         return plan
-    rule = _Sharing({node.id for node in plan.walk()}, tables, _selective_inputs(plan, tables, estimator))
+    ids = {node.id for node in plan.walk()}
+    rule = _Sharing(ids, tables, _selective_inputs(plan, tables, estimator), meanings)
     rule.find(plan, frozenset())
     rule.choose()
     return rule.shared(plan) if rule.widest else plan
@@ -190,7 +191,7 @@ class _Made:
 
 
 class _Sharing:
-    def __init__(self, ids: set[str], tables: TablesBelow, inputs: set[PlanNode]) -> None:
+    def __init__(self, ids: set[str], tables: TablesBelow, inputs: set[PlanNode], meanings: Meanings) -> None:
         self._tables = tables
         self._inputs = inputs
         # Nodes that give the same rows, none of them inside another's repetition.
@@ -198,7 +199,7 @@ class _Sharing:
         # Of those, the one whose columns all others, or enough of them, find what they need among.
         self.widest: dict[int, PlanNode] = {}
         self._ids = ids
-        self._meanings = Meanings()
+        self._meanings = meanings
         self._made: dict[int, _Made] = {}
 
     def find(self, node: PlanNode, above: frozenset[int]) -> None:
@@ -302,6 +303,8 @@ def _parts(value: Any, columns: Mapping[str, int], field: str = "") -> Hashable:
         return "column", columns[value.name]
     if isinstance(value, Literal):
         return "literal", str(value.type), type(value.value), repr(value.value)
+    if isinstance(value, Call):
+        return Call, value.function, tuple([_parts(argument, columns) for argument in value.arguments])
     if isinstance(value, Lambda):
         return "lambda", _parts(value.body, {name: place for place, name in enumerate(value.parameters)})
     if isinstance(value, (list, tuple)):

@@ -25,12 +25,11 @@ Predicates = list[Expr]
 Instead = Callable[[Predicates, dict[str, str]], Predicates]
 
 
-def join_similar_plans(plan: PlanNode, ids: NodeIds) -> PlanNode:
+def join_similar_plans(plan: PlanNode, ids: NodeIds, meanings: Meanings) -> PlanNode:
     """The plan with aggregates made equal that differ in conditions on their keys."""
     tables = TablesBelow(plan)
     if not tables.repeat:
         return plan
-    meanings = Meanings()
     groups: dict[int, list[_Copy]] = {}
     for copy in _copies(plan, tables):
         meaning = meanings.meaning(copy.core)

@@ -7,6 +7,7 @@ Everything keeps SQL's three-valued logic.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -138,9 +139,9 @@ def simplify(expr: Expr, schema: pa.Schema) -> Expr:
     parts = children(expr)
     if not parts:
         return expr
-    new = tuple(simplify(part, schema) for part in parts)
-    if any(a is not b for a, b in zip(new, parts, strict=True)):
-        expr = rebuild(expr, new)
+    new = [simplify(part, schema) for part in parts]
+    if not all(map(operator.is_, new, parts)):
+        expr = rebuild(expr, tuple(new))
     if isinstance(expr, Call):
         expr = _simplify_call(expr, schema)
     elif isinstance(expr, In):

@@ -60,6 +60,10 @@ class Unary(PlanNode):
     def children(self) -> tuple[PlanNode, ...]:
         return (self.child,)
 
+    def with_children(self, *children: PlanNode) -> PlanNode:
+        (child,) = children
+        return self.with_fields(child=child)
+
 
 @dataclass(frozen=True, eq=False)
 class Binary(PlanNode):
@@ -71,6 +75,10 @@ class Binary(PlanNode):
     @property
     def children(self) -> tuple[PlanNode, ...]:
         return (self.left, self.right)
+
+    def with_children(self, *children: PlanNode) -> PlanNode:
+        left, right = children
+        return self.with_fields(left=left, right=right)
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,12 +204,19 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     """
     kinds, _ = _token_classes()
     result: list[Any] = []
+    mended = _mended_kinds()
     for number, token in enumerate(tokens):
         token.comments = []
-        kind, before = token.token_type, result[-1] if result else None
+        kind = token.token_type
+        if kind not in mended:
+            result.append(token)
+            continue
+        before = result[-1] if result else None
         touches = before is not None and before.end + 1 == token.start
-        if dialect.syntax == "spark" and kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ) and (
-            token.text.upper() == "TIMESTAMP"
+        if (
+            dialect.syntax == "spark"
+            and kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ)
+            and (token.text.upper() == "TIMESTAMP")
         ):
             # The tokenizer is DuckDB's: TIMESTAMP and TIMESTAMP_NTZ of Spark are tokens of one kind there.
             token = _joined(kinds.TIMESTAMPTZ, token.text, token, token)
@@ -245,15 +252,11 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             token = _joined(kinds.ROWS, token.text, token, token)
         is_span = kind == kinds.STRING and before is not None and before.token_type == kinds.INTERVAL
         if is_span and ":" in token.text and any(map(str.isalpha, token.text)):
-            # CAST('1 day 04:05' AS INTERVAL): the parser takes INTERVAL '1 day 04:05' for '1 day'. The tokens that are
-            # added have no letters of the text.
-            make = _token_classes()[1]
-            words = ((kinds.L_PAREN, "("), (kinds.ALIAS, "AS"), (kinds.INTERVAL, "INTERVAL"), (kinds.R_PAREN, ")"))
-            opening, *rest = (make(kind, word, token.line, token.col, token.end + 1, token.end) for kind, word in words)
-            result[-1:] = [_joined(kinds.VAR, "CAST", before, before), opening, token, *rest]
+            result[-1:] = _interval_cast(before, token)
             continue
         result.append(token)
-    _refuse_misread(result)
+    if "columns" in text.lower():
+        _refuse_misread(result)
     _check_order(result, text)
     if dialect.syntax == "spark":
         result = _with_spark_words(result)
@@ -266,6 +269,16 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         elif token.token_type == kinds.SELECT:
             token.comments = [f"{_SELECT} {place}"]
     return result
+
+
+def _interval_cast(before: Any, token: Any) -> list[Any]:
+    """CAST('1 day 04:05' AS INTERVAL): the parser takes INTERVAL '1 day 04:05' for '1 day'. The tokens that are added
+    have no letters of the text.
+    """
+    kinds, make = _token_classes()
+    words = ((kinds.L_PAREN, "("), (kinds.ALIAS, "AS"), (kinds.INTERVAL, "INTERVAL"), (kinds.R_PAREN, ")"))
+    opening, *rest = (make(kind, word, token.line, token.col, token.end + 1, token.end) for kind, word in words)
+    return [_joined(kinds.VAR, "CAST", before, before), opening, token, *rest]
 
 
 def _with_spark_words(tokens: list[Any]) -> list[Any]:
@@ -304,7 +317,10 @@ def _refuse_misread(tokens: list[Any]) -> None:
 def _check_order(tokens: list[Any], text: str) -> None:
     """PlanError for clauses in another order than SQL's, in which sqlglot takes them too."""
     before: list[Any] = [None]
+    ordered = _ordered_kinds()
     for token, following in zip(tokens, (*tokens, None)[1:], strict=True):
+        if token.token_type not in ordered:
+            continue
         kind = token.token_type.name
         if kind == "L_PAREN":
             before.append(None)
@@ -322,6 +338,24 @@ def _check_order(tokens: list[Any], text: str) -> None:
             before[-1] = token
 
 
+@cache
+def _mended_kinds() -> frozenset[Any]:
+    """The kinds of tokens that may be mended, alone or with the token before them."""
+    kinds, _ = _token_classes()
+    return frozenset({
+        kinds.VAR, kinds.STRING, kinds.HEREDOC_STRING, kinds.BYTE_STRING, kinds.NUMBER, kinds.L_PAREN, kinds.TIMESTAMP,
+        kinds.TIMESTAMPNTZ,
+    })  # fmt: skip
+
+
+@cache
+def _ordered_kinds() -> frozenset[Any]:
+    """The kinds of tokens by which the order of clauses is seen."""
+    kinds, _ = _token_classes()
+    return frozenset(getattr(kinds, name) for name in ("L_PAREN", "R_PAREN", *_CLAUSES, *_SET_OPERATIONS))
+
+
+@cache
 def _token_classes() -> tuple[Any, Any]:
     """The kinds of tokens, and the class of tokens."""
     tokens: Any = import_module("sqlglot.tokens")
@@ -357,8 +391,12 @@ def _is_frame(before: list[Any], following: list[Any]) -> bool:
         if before[-1].text == "("
         else ends_value(before[-1]) and before[-1].text.upper() != "NOT"
     )
-    return ends and bool(following) and (
-        following[0].text.upper() in ("BETWEEN", "UNBOUNDED", "CURRENT") or following[0].token_type.name == "NUMBER"
+    return (
+        ends
+        and bool(following)
+        and (
+            following[0].text.upper() in ("BETWEEN", "UNBOUNDED", "CURRENT") or following[0].token_type.name == "NUMBER"
+        )
     )
 
 

@@ -27,11 +27,25 @@ def take(node: Any, *names: str) -> tuple[Any, ...]:
     NotBound
         Another argument is set. An argument that nobody reads would silently change what the query means.
     """
-    left = {key.rstrip("_"): value for key, value in node.args.items() if is_set(value)}
-    values = tuple(left.pop(name, None) for name in names)
-    if left:
+    arguments = node.args
+    n_left = 0
+    for value in arguments.values():
+        if value is not None and value is not False and (type(value) is not list or value):
+            n_left += 1
+    values: list[Any] = []
+    for name in names:
+        value = arguments.get(name)
+        if value is None:
+            value = arguments.get(f"{name}_")
+        if value is None or value is False or (type(value) is list and not value):
+            values.append(None)
+        else:
+            values.append(value)
+            n_left -= 1
+    if n_left:
+        left = {key.rstrip("_") for key, value in arguments.items() if is_set(value)}.difference(names)
         raise NotBound(node, f"{clause_name(node)} with {', '.join(sorted(left))}")
-    return values
+    return tuple(values)
 
 
 def get(node: Any, name: str) -> Any:
@@ -54,5 +68,8 @@ def clause_name(node: Any) -> str:
 
 def identifier(node: Any) -> tuple[str, bool]:
     """The text of an Identifier, and whether it was written in quotes."""
+    arguments = node.args
+    if len(arguments) == 2 and "quoted" in arguments and "this" in arguments:
+        return arguments["this"], bool(arguments["quoted"])
     text, quoted = take(node, "this", "quoted")
     return text, bool(quoted)

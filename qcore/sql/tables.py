@@ -85,18 +85,28 @@ def _known_name(binder: Binder, parts: Sequence[Part]) -> str:
 
 
 def _scan(binder: Binder, name: str) -> Relation:
-    schema = binder.tables[name]
-    fields = list(schema)
-    if not binder.reads_all:
-        reads = binder.read_columns.reads
-        # One column is left for the number of rows.
-        fields = [field for field in fields if reads(field.name)] or fields[:1]
-        binder.is_narrowed = binder.is_narrowed or len(fields) < len(schema)
-    names = [field.name for field in fields]
+    columns = _scanned_columns(binder, name)
+    names = tuple(column for column, _ in columns)
     own = [binder.names.new(column) for column in names]
-    schema = pa.schema([pa.field(new, field.type) for new, field in zip(own, fields, strict=True)])
-    node = Scan(binder.ids.new(), schema, name, None, tuple(names))
+    schema = pa.schema([pa.field(new, type_) for new, (_, type_) in zip(own, columns, strict=True)])
+    node = Scan(binder.ids.new(), schema, name, None, names)
     return Relation(node, [Named(shown, new) for shown, new in zip(names, own, strict=True)])
+
+
+def _scanned_columns(binder: Binder, name: str) -> list[tuple[str, pa.DataType]]:
+    """The names and types of a table's columns, or of those that the text may name."""
+    schema = binder.tables[name]
+    key = ("scanned", name, None if binder.reads_all else id(binder.source))
+    found: list[tuple[str, pa.DataType]] | None = binder.memory.get(key)
+    if found is None:
+        places: Sequence[int] = range(len(schema))
+        if not binder.reads_all:
+            reads = binder.read_columns.reads
+            # One column is left for the number of rows.
+            places = [place for place, column in enumerate(schema.names) if reads(column)] or places[:1]
+        found = binder.memory[key] = [(field.name, field.type) for field in map(schema.field, places)]
+    binder.is_narrowed = binder.is_narrowed or len(found) < len(schema)
+    return found
 
 
 def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Place) -> Relation:
