@@ -72,6 +72,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
 )
 # Rules that have nothing to do in a plan without any of these nodes, kinds of joins or grouping sets.
 _NEEDS: dict[str, frozenset[str]] = {
+    "series": frozenset({"Unnest"}),
     "marks": MARK_KINDS,
     "anti_joins": frozenset({"left"}),
     "limits": frozenset({"Limit"}),

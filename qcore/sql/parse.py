@@ -255,8 +255,7 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             result[-1:] = _interval_cast(before, token)
             continue
         result.append(token)
-    if "columns" in text.lower():
-        _refuse_misread(result)
+    _refuse_misread(result, text)
     _check_order(result, text)
     if dialect.syntax == "spark":
         result = _with_spark_words(result)
@@ -306,8 +305,10 @@ def ends_value(token: Any) -> bool:
     )
 
 
-def _refuse_misread(tokens: list[Any]) -> None:
+def _refuse_misread(tokens: list[Any], text: str) -> None:
     """PlanError for what sqlglot reads as something else: it drops the star of *COLUMNS(…)."""
+    if "columns" not in text.lower():
+        return
     for before, token, following in zip(["", *tokens], tokens, tokens[1:], strict=False):
         is_first = before == "" or before.text in ("(", ",") or before.text.upper() in ("SELECT", "DISTINCT")
         if token.text == "*" and following.text.upper() == "COLUMNS" and is_first:
