@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from qcore.connectors.base import TableStatistics
 from qcore.expression.recursion import bounded_depth
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.anti_joins import make_anti_joins
@@ -34,7 +35,7 @@ from qcore.plan.nodes import Aggregate, HashJoin, NestedLoopJoin, PlanNode, Scan
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import MARK_KINDS
 
-__all__ = ["RULES", "Estimator", "StatisticsOf", "optimize"]
+__all__ = ["RULES", "Estimator", "StatisticsOf", "optimize", "source_statistics"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
     without : collection of str
         Names of RULES to leave out: every rule only saves work, which tests check by doing without.
     """
-    context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics))
+    context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics()))
     with bounded_depth():
         known, parts = plan, _parts(plan)
         for name, rule in _ORDERED_RULES:
@@ -131,6 +132,16 @@ def _parts(plan: PlanNode) -> set[str]:
     return found
 
 
-def source_statistics(scan: Scan) -> object:
-    """What the scan's own source knows."""
-    return None if scan.source is None else scan.source.statistics()
+def source_statistics() -> StatisticsOf:
+    """A function that gives what a scan's own source knows. Each source is asked once."""
+    known: dict[int, TableStatistics] = {}
+
+    def of_scan(scan: Scan) -> TableStatistics | None:
+        if scan.source is None:
+            return None
+        key = id(scan.source)
+        if key not in known:
+            known[key] = scan.source.statistics()
+        return known[key]
+
+    return of_scan

@@ -12,7 +12,7 @@ import pyarrow as pa
 from qcore.access import ANY_FILE, FileAccess
 from qcore.config import Settings, bytes_of
 from qcore.connectors.arrow import ArrowTable
-from qcore.connectors.base import Table, TableStatistics, under_policy
+from qcore.connectors.base import Table, under_policy
 from qcore.connectors.files import FileTable
 from qcore.connectors.sources import table_from
 from qcore.connectors.view import expand_view
@@ -20,7 +20,7 @@ from qcore.connectors.zoned import table_in_zone, zone_of
 from qcore.errors import PlanError
 from qcore.expression.recursion import bounded_depth
 from qcore.functions.dialect import Dialect
-from qcore.optimizer import Estimator, optimize
+from qcore.optimizer import Estimator, optimize, source_statistics
 from qcore.plan import nodes as p
 from qcore.plan.naming import ColumnNames
 from qcore.plan.planning_time import limit_planning, watch_moments
@@ -469,14 +469,7 @@ class Session:
         return bound
 
     def _optimized(self, bound: p.PlanNode, output_names: list[str] | None) -> PlannedQuery:
-        statistics: dict[int, TableStatistics] = {}
-
-        def of_scan(scan: p.Scan) -> TableStatistics:
-            key = id(scan.source)
-            if key not in statistics:
-                statistics[key] = scan.source.statistics()
-            return statistics[key]
-
+        of_scan = source_statistics()
         return PlannedQuery(optimize(bound, of_scan), output_names, Estimator(of_scan).rows)
 
     def _result(self, query: PlannedQuery, found: CacheAnswer | None = None) -> Result:
