@@ -11,8 +11,9 @@ from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Literal
 from qcore.functions.aggregate_names import bind_aggregate, is_aggregate_name
-from qcore.functions.calls import bind_call, is_function, is_moment, is_volatile
+from qcore.functions.calls import bind_call, is_function, is_moment, is_volatile, moment_name
 from qcore.functions.current_moment import current_moment
+from qcore.functions.typed import derive
 from qcore.plan.window_calls import FRACTIONS, PLACES, VALUES
 from qcore.sql import calls
 from qcore.sql.binder import Binder, ExpressionReader
@@ -46,8 +47,7 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
     if is_volatile(name) and not parts.arguments:
         return bind_random(binder, name, place)
     if is_moment(name) and not parts.arguments:
-        expr = current_moment(name, binder.ids.began_nanos)
-        return Bound(expr, expr.to if hasattr(expr, "to") else expr.type)  # type: ignore[attr-defined]
+        return derive(current_moment(moment_name(name), binder.ids.began_nanos), [])
     if name in PLACES | FRACTIONS | VALUES and not is_function(name, binder.dialect):
         raise PlanError(f"the window function {name} needs OVER (…)")
     if is_lambda_call(name, parts.arguments):

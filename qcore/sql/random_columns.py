@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column
+from qcore.functions.calls import VOLATILE
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import PlanNode, UserOperator
 from qcore.plan.random_column import RANDOM, UUID, RandomColumn
@@ -33,8 +34,8 @@ class RandomValue:
 
 
 def bind_random(binder: Binder, name: str, place: Place) -> Bound:
-    """The value of random(), uuid() or gen_random_uuid()."""
-    function = RANDOM if name.lower() == "random" else UUID
+    """The value of random(), uuid() and their other names."""
+    function = VOLATILE[name.lower()]
     value = RandomValue(binder.names.new(f"${function}"), function)
     place.subqueries.append(value)
     return Bound(Column(value.name), _TYPES[function])

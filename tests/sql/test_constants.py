@@ -105,6 +105,14 @@ def test_one_moment_for_all_parts_of_a_query():
     assert before - row["n"] < datetime.timedelta(seconds=60) and (row["p"], row["z"]) == (math.pi, 2)
 
 
+def test_other_names_of_the_moment() -> None:
+    query = (
+        "select get_current_time() = current_time as a, transaction_timestamp() = now() as b, "
+        "get_current_timestamp() = current_timestamp as c, typeof(get_current_time()) = typeof(current_time) as d"
+    )
+    assert answer(query) == [{"a": True, "b": True, "c": True, "d": True}]
+
+
 VALUES = [
     "values (1 + 1), (cast(2.7 as int)), (3)",
     "values ([1, 2], 'a'), ([3], upper('b')), (null, null)",

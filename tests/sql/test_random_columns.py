@@ -55,3 +55,13 @@ def test_q2_anywhere() -> None:
 def test_q2_no_seed() -> None:
     with pytest.raises(PlanError, match="unknown function 'setseed'"):
         qcore.sql("select setseed(0.5)", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [("rand", pa.float64()), ("RANDOM", pa.float64()), ("uuid", pa.string()), ("gen_random_uuid", pa.string()),
+     ("uuidv4", pa.string())],
+)  # fmt: skip
+def test_other_names(name: str, type_: pa.DataType) -> None:
+    found = qcore.sql(f"select {name}() as r from t", {"t": T}).to_arrow()
+    assert found.schema.types == [type_] and len(set(found["r"].to_pylist())) == N
