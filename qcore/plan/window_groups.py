@@ -166,7 +166,8 @@ class WindowGroups:
         expr = default.expr if same_type(default.type, value.type) else Cast(default.expr, value.type)
         by: Any = distance.expr if isinstance(distance, Bound) else distance
         if ignore_nulls:
-            made = call("coalesce", value.expr, expr)
+            # A null is that of the row itself, at distance 0, or there is no such row.
+            made = Case(((call("not_equal", by, 0), call("coalesce", value.expr, expr)),), value.expr)
         else:
             number = self._add(group, WindowCall("", "row_number"), [])
             rows = self._add(group, WindowCall("", "partition_rows"), [])

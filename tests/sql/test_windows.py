@@ -34,6 +34,8 @@ from qcore.sql.bind import plan_query
         "select d, lag(a, d // 10 - 2 ignore nulls) over (order by d), nth_value(d, a) over (order by d) from u",
         "select d, ntile(a) over (order by d), ntile(d // 10) over (order by d) from u",
         "select d, lag(d, 1 + 1) over (order by d) from u",
+        "select d, lag(a, 0, 9 ignore nulls) over (order by d), lag(a, 1, 9 ignore nulls) over (order by d) from u",
+        "select d, lead(a, d // 20 - 1, 9 ignore nulls) over (order by d desc) from u",
         "select d, sum(d) over (order by d rows between coalesce(a, 0) preceding and d // 20 following) from u",
         "select d, count(distinct b) over (order by b groups coalesce(a, 0) preceding) from u",
         "select a, sum(sum(d)) over (order by a rows count(*) preceding) from u group by a",

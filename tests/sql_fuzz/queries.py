@@ -398,12 +398,16 @@ class Queries:
             return made(Facts(INT, ROWS_MAX), f"ntile({rng.randint(1, 5)}) over (", by, sort, ")")
         value = make.leaf(make.present_kind(COMPARABLE))
         if shape < 0.7:
-            distance = rng.choice(["", ", 1", ", 2", ", 0"])
+            distance: list[Part] = [rng.choice(["", ", 1", ", 2", ", 0"])]
+            number = make.column(INT, lambda facts: facts.exact) if rng.random() < 0.25 else None
+            if number is not None:
+                distance = [", cast(", number.tree, f" % {rng.randint(1, 4)} as bigint)"]
             if rng.random() < 0.3:
-                distance = f", 1, {make.firm_literal(value.kind).tree.sql('qcore')}"
-            distance += rng.choice(["", "", " ignore nulls"])
+                default = make.firm_literal(value.kind).tree.sql("qcore")
+                distance = [*(distance if number is not None else [", 1"]), f", {default}"]
+            distance.append(rng.choice(["", "", " ignore nulls"]))
             return made(
-                value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, f"{distance}) over (", by, sort, ")"
+                value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, *distance, ") over (", by, sort, ")"
             )
         frame = excluding(rng, rows_frame(rng))
         if rng.random() < 0.25:
