@@ -29,3 +29,16 @@ def test_a_small_round_of_all_engines(tmp_path: Path) -> None:
     cases = json.loads(figures.read_text())
     assert {case["engine"] for case in cases} == {"qcore", "duckdb", "polars"}
     assert all(len(case["seconds"]) == 1 for case in cases)
+
+
+def test_single_operators_beside_other_engines(tmp_path: Path) -> None:
+    """B2: every row of the table runs, with equal answers, and has its target beside it."""
+    figures = tmp_path / "figures.json"
+    command = [sys.executable, str(RUN.parents[1] / "micro" / "run.py"), "--rows", "5000", "--rounds", "1"]
+    command += ["--json", str(figures), "--only", "join 1K", "group", "filter", "scan", "sort", "top"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(figures.read_text())
+    assert len(rows) == 13
+    assert all(set(row["seconds"]) == {"qcore", "duckdb", "polars", "polars in memory"} for row in rows)
+    assert "geometric mean" in done.stdout

@@ -1,4 +1,4 @@
-"""TPC-H 22, SSB 13 and TPC-DS 99 from Parquet against DuckDB: one process, interleaved rounds (`make speed`).
+"""TPC-H 22, SSB 13 and TPC-DS 99 from Parquet or Arrow against DuckDB: one process, interleaved rounds (`make speed`).
 
 Processor time (user and system, all threads) stands beside wall time: it holds on a machine that others use too. Every
 query's measurements are kept in a file as they come; after an interruption `--resume` goes on behind them.
@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from answers_of import Answer, assert_answers
 from suites import SUITES, Suite
@@ -71,7 +72,7 @@ def main() -> int:
     pa.set_cpu_count(options.threads)
     load = os.getloadavg()[0]
     busy = f"; load {load:.1f} before: ratios of processor time hold, of wall time hardly" if load > 0.5 else ""
-    print(f"scale {options.scale:g}, {options.threads} threads of {os.cpu_count()}{busy}", flush=True)
+    print(f"scale {options.scale:g}, {options.source}, {options.threads} threads of {os.cpu_count()}{busy}", flush=True)
     kept = Kept(options)
     cases: list[Case] = []
     for name in options.suites:
@@ -90,6 +91,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--source", default="parquet", choices=["parquet", "arrow"], help="files, or tables in memory")
     parser.add_argument("--suites", nargs="+", default=list(SUITES), choices=list(SUITES))
     parser.add_argument("--queries", nargs="+", metavar="qNN", help="only these")
     parser.add_argument("--worst", type=int, default=5, help="how many of the worst ratios to name")
@@ -105,7 +107,7 @@ class Kept:
     def __init__(self, options: argparse.Namespace) -> None:
         self.path: Path = options.json
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        head = {name: getattr(options, name) for name in ("scale", "rounds", "threads")}
+        head = {name: getattr(options, name) for name in ("scale", "rounds", "threads", "source")}
         lines = self.path.read_text().splitlines() if options.resume and self.path.exists() else []
         # The last line may have been cut off.
         found = [json.loads(line) for line in lines if line.endswith("}")]
@@ -118,17 +120,21 @@ class Kept:
             file.write(json.dumps(asdict(case)) + "\n")
 
 
-def engines(suite: Suite, threads: int) -> tuple[dict[str, Run], duckdb.DuckDBPyConnection]:
+def engines(suite: Suite, threads: int, source: str) -> tuple[dict[str, Run], duckdb.DuckDBPyConnection]:
     """SQL text to a pyarrow.Table, planning included, by engine; and DuckDB's connection."""
     import qcore
 
     connection = duckdb.connect(config={"threads": threads})
     connection.execute("set enable_progress_bar = false")
-    for table, path in suite.tables.items():
-        connection.execute(f"create view {table} as from read_parquet('{path}')")
     session = qcore.Session(threads=threads)
     for table, path in suite.tables.items():
-        session.register(table, path)
+        if source == "arrow":
+            rows = pq.read_table(path)
+            connection.register(table, rows)
+            session.register(table, rows)
+        else:
+            connection.execute(f"create view {table} as from read_parquet('{path}')")
+            session.register(table, path)
     runs: dict[str, Run] = {
         "qcore": lambda text: session.sql(text).to_arrow(),
         "duckdb": lambda text: connection.sql(text).to_arrow_table(),
@@ -138,7 +144,7 @@ def engines(suite: Suite, threads: int) -> tuple[dict[str, Run], duckdb.DuckDBPy
 
 def measure(suite: Suite, options: argparse.Namespace, kept: Kept) -> list[Case]:
     """Every query: answers compared once, unmeasured, then rounds in which the engines take turns at going first."""
-    runs, oracle = engines(suite, options.threads)
+    runs, oracle = engines(suite, options.threads, options.source)
     cases = []
     print(HEADER, flush=True)
     for query, text in suite.queries.items():
