@@ -80,7 +80,7 @@ def sparse_keys(rng: Any, n: int) -> Any:
 
 def grouped(n_groups: int) -> Callable[[Any, int], Tables]:
     def make(rng: Any, n: int) -> Tables:
-        keys = sparse_keys(rng, n_groups)
+        keys = sparse_keys(rng, min(n_groups, n))
         return {"t": chunked({"k": keys[rng.integers(0, len(keys), n)], "v": rng.integers(0, 1000, n)})}
 
     return make
@@ -88,7 +88,7 @@ def grouped(n_groups: int) -> Callable[[Any, int], Tables]:
 
 def joined(n_keys: int) -> Callable[[Any, int], Tables]:
     def make(rng: Any, n: int) -> Tables:
-        keys = sparse_keys(rng, n_keys)
+        keys = sparse_keys(rng, min(n_keys, n))
         probe = {"k": keys[rng.integers(0, len(keys), n)], "v": rng.integers(0, 1000, n)}
         return {"t": chunked(probe), "b": chunked({"k": keys, "w": rng.integers(0, 1000, len(keys))})}
 
