@@ -315,6 +315,10 @@ cdef class ColumnReader:
         elif self.mode == MODE_STREAMS:
             if n > self.streams_total - self.streams_at:
                 return self.pages.fail(b"a page is shorter than its values")
+            if self.conversion == CONVERT_NONE:
+                qp_streams(self.at, self.streams_total, self.streams_at, n, self.width, <uint8_t*> out)
+                self.streams_at += n
+                done = n
             while done < n:
                 step = min(n - done, <int64_t> QP_STEP)
                 qp_streams(self.at, self.streams_total, self.streams_at, step, self.width, bytes)

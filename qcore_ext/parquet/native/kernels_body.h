@@ -94,9 +94,53 @@ QP_GATHER(QP(gather128), QP(Wide))
 
 QP_SPREAD(QP(spread8), uint8_t)
 QP_SPREAD(QP(spread16), uint16_t)
+QP_SPREAD(QP(spread128), QP(Wide))
+#if defined(QP_AVX2)
+/* 8 words of 32 bits at a time: a permutation made from the bits puts the next values into their rows. */
+static inline __m256i QP(expand)(const void *from, uint32_t lanes) {
+    const uint64_t bytes = _pdep_u64(lanes, 0x0101010101010101ULL) * 0xFF;
+    const uint64_t order = _pdep_u64(0x0706050403020100ULL, bytes);
+    const __m256i indices = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long) order));
+    const __m256i mask = _mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long) bytes));
+    const __m256i values = _mm256_loadu_si256((const __m256i *) from);
+    return _mm256_and_si256(_mm256_permutevar8x32_epi32(values, indices), mask);
+}
+
+QP_SPREAD(QP(spread32_some), uint32_t)
+QP_SPREAD(QP(spread64_some), uint64_t)
+
+#define QP_SPREAD_BLOCKS(name, some, type, rows, lanes_of)                                                           \
+    static void name(const uint8_t *bits, int64_t first, int64_t n, int64_t n_values, void *values) {                \
+        type *v = values; int64_t k = n_values;                                                                      \
+        int64_t i = n & ~(int64_t) (rows - 1);                                                                       \
+        int64_t last = 0;                                                                                            \
+        for (int64_t r = i; r < n; r++) last += (bits[(first + r) >> 3] >> ((first + r) & 7)) & 1;                   \
+        /* The rows behind the last whole block, moved as a block of their own. */                                  \
+        if (i < n) {                                                                                                 \
+            k -= last;                                                                                               \
+            memmove(v + i, v + k, (size_t) last * sizeof(type));                                                     \
+            some(bits, first + i, n - i, last, v + i);                                                               \
+        }                                                                                                            \
+        while (i > k) {                                                                                              \
+            i -= rows;                                                                                               \
+            const int64_t at = first + i;                                                                            \
+            uint16_t word; memcpy(&word, bits + (at >> 3), 2);                                                       \
+            const uint32_t mask = (word >> (at & 7)) & ((1u << rows) - 1);                                           \
+            k -= __builtin_popcount(mask);                                                                           \
+            const __m256i block = QP(expand)(v + k, lanes_of(mask));                                                 \
+            _mm256_storeu_si256((__m256i *) (v + i), block); } }
+
+#define QP_LANES32(mask) (mask)
+#define QP_LANES64(mask) ((uint32_t) _pdep_u32(mask, 0x55) * 3)
+QP_SPREAD_BLOCKS(QP(spread32), QP(spread32_some), uint32_t, 8, QP_LANES32)
+QP_SPREAD_BLOCKS(QP(spread64), QP(spread64_some), uint64_t, 4, QP_LANES64)
+#undef QP_SPREAD_BLOCKS
+#undef QP_LANES32
+#undef QP_LANES64
+#else
 QP_SPREAD(QP(spread32), uint32_t)
 QP_SPREAD(QP(spread64), uint64_t)
-QP_SPREAD(QP(spread128), QP(Wide))
+#endif
 
 #undef QP_GATHER
 #undef QP_SPREAD
