@@ -250,6 +250,8 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             token = _joined(kind, unescaped(text[token.start + 2 : token.end]), token, token)
         if kind == kinds.VAR and token.text.lower() == "groups" and _is_frame(result, tokens[number + 1 :][:1]):
             token = _joined(kinds.ROWS, token.text, token, token)
+        if kind == kinds.TABLE and _is_query(before, tokens[number + 1 :][:1]):
+            token = _joined(kinds.FROM, token.text, token, token)
         is_span = kind == kinds.STRING and before is not None and before.token_type == kinds.INTERVAL
         if is_span and ":" in token.text and any(map(str.isalpha, token.text)):
             result[-1:] = _interval_cast(before, token)
@@ -345,7 +347,7 @@ def _mended_kinds() -> frozenset[Any]:
     kinds, _ = _token_classes()
     return frozenset({
         kinds.VAR, kinds.STRING, kinds.HEREDOC_STRING, kinds.BYTE_STRING, kinds.NUMBER, kinds.L_PAREN, kinds.TIMESTAMP,
-        kinds.TIMESTAMPNTZ,
+        kinds.TIMESTAMPNTZ, kinds.TABLE,
     })  # fmt: skip
 
 
@@ -383,6 +385,12 @@ def _hexadecimal(text: str) -> int | None:
         return int(text[1:], 16)
     except ValueError:
         return None
+
+
+def _is_query(before: Any, following: list[Any]) -> bool:
+    """Whether TABLE between these tokens begins a query, TABLE t: it means FROM t, which all versions read."""
+    begins = before is None or before.text.upper() in ("(", ";", "UNION", "EXCEPT", "INTERSECT", "ALL")
+    return begins and bool(following) and following[0].token_type.name in ("VAR", "IDENTIFIER")
 
 
 def _is_frame(before: list[Any], following: list[Any]) -> bool:

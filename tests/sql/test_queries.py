@@ -18,6 +18,8 @@ from qcore.sql.bind import plan_query
 @pytest.mark.parametrize(
     "query",
     [
+        "table u",
+        "with x as (table u) select a from (table u) where a in (select a from x) union all (select a from t)",
         "select a as x, x + 1 as y from t where y > 2",
         "select a + 1 as k, count(*) from t group by k having k > 2",
         "select a, sum(c) as s from t group by a having s > 1",

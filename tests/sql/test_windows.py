@@ -37,7 +37,7 @@ from qcore.sql.bind import plan_query
         "select d, lag(a, 0, 9 ignore nulls) over (order by d), lag(a, 1, 9 ignore nulls) over (order by d) from u",
         "select d, lead(a, d // 20 - 1, 9 ignore nulls) over (order by d desc) from u",
         "select d, sum(d) over (order by d rows between coalesce(a, 0) preceding and d // 20 following) from u",
-        "select d, count(distinct b) over (order by b groups coalesce(a, 0) preceding) from u",
+        "select d, count(distinct b) over (order by b groups between coalesce(a, 0) preceding and current row) from u",
         "select a, sum(sum(d)) over (order by a rows count(*) preceding) from u group by a",
         "select d, lag(d, (select max(a) from t where t.a <= u.a)) over (order by d) from u",
     ],
