@@ -26,7 +26,7 @@ from qcore.lowering.program_builder import COMPARISONS, ProgramBuilder
 from qcore.lowering.scalar_calls import SCALAR_CALLS
 from qcore.lowering.temporal_calls import TEMPORAL_CALLS
 from qcore.plan import nodes as p
-from qcore.plan.schema import element_type, same_type, unnest_schema
+from qcore.plan.schema import element_type, unnest_schema
 from qcore_ext.compute.program import Program
 from qcore_ext.data.schema import Schema
 
@@ -284,8 +284,8 @@ def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int]
     """
     names = dict(node.lists)
     for name, of in names.items():
-        wanted, found = node.schema.field(of).type, element_type(schema.field(name).type)
-        if found is None or not same_type(wanted, found):
+        if element_type(schema.field(name).type) is None:
+            wanted = node.schema.field(of).type
             raise SchemaChangeError(f"column {name!r} was a list of {wanted} and is {schema.field(name).type} now")
     ordered = pa.schema([schema.field(name) for name in node.child.schema.names])
     origins = [-1 - list(names).index(name) if name in names else schema.names.index(name) for name in ordered.names]

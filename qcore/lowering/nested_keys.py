@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from qcore.errors import PlanError
+from qcore.errors import PlanError, SchemaChangeError
 from qcore.expression.tree import Expr, call
 from qcore.expression.types import compares_by_bytes
 from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
@@ -34,11 +34,22 @@ class NestedKeys(StatelessOperator):
     """Adds a binary column for each nested one, with its values' bytes. The bytes of a null are null."""
 
     columns: tuple[tuple[str, str], ...]
+    declared: pa.Schema
 
     def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
-        """The input's columns, then the keys."""
+        """The input's columns, then the keys. SchemaChangeError if one has another type than when it was planned.
+
+        Equal values of two types may have different bytes, and those that are decoded get the planned type.
+        """
         if input_schema is None:
             return None
+        for name, _ in self.columns:
+            planned, given = self.declared.field(name).type, input_schema.field(name).type
+            if planned != given:
+                raise SchemaChangeError(
+                    f"column {name!r} changed from {planned} to {given}: its values are compared or carried as bytes "
+                    "of the first type; declare the wider type at the source"
+                )
         return pa.schema([*input_schema, *(pa.field(key, pa.binary()) for _, key in self.columns)])
 
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -86,7 +97,7 @@ def _add_keys(node: p.PlanNode, names: Sequence[str], id: str, mark: str) -> tup
     keys = {name: f"${mark}{i}" for i, name in enumerate(nested)}
     if not keys:
         return node, {}
-    return _apply(id, node, NestedKeys(tuple(keys.items()))), keys
+    return _apply(id, node, NestedKeys(tuple(keys.items()), node.schema)), keys
 
 
 def _apply(id: str, node: p.PlanNode, operator: NestedKeys | DecodedKeys) -> p.PlanNode:
@@ -176,7 +187,7 @@ def _replace_window_keys(node: p.Window) -> p.PlanNode | None:
     child, keys = _add_keys(node.child, keyed, node.id, "by")
     carried = {name: f"$carried{i}" for i, name in enumerate(nested)}
     flat = [carried.get(name, name) for name in names] + list(keys.values())
-    child = _apply(node.id, child, CarriedValues(tuple(carried.items())))
+    child = _apply(node.id, child, CarriedValues(tuple(carried.items()), child.schema))
     child = select_columns(node.id, child, flat)
     decoded = [(name, carried[name], node.schema.field(name).type) for name in nested]
     calls = []

@@ -28,8 +28,7 @@ cdef void state_arguments(
     AggregateCalls calls, const DataType* types, int32_t n_keys, bint merging, DataType* out,
 ) noexcept nogil
 # The schema `output`, which was made for inputs of the types `declared`, changed to inputs of the types `types`. Its
-# columns are keys and states if `as_states`, otherwise keys and results. Raises SchemaChangeError for a list of values,
-# because lists are not widened.
+# columns are keys and states if `as_states`, otherwise keys and results.
 cdef CSchema* output_for_types(
     AggregateCalls calls, CSchema* output, CSchema* declared, const DataType* types, int32_t n_keys, bint merging,
     bint as_states,

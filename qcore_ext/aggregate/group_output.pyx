@@ -12,8 +12,7 @@ from qcore_ext.aggregate.state cimport state_column, state_column_type, state_n_
 from qcore_ext.aggregate.state_kind cimport STATE_COUNT
 from qcore_ext.data.batch cimport batch_new, batch_unref
 from qcore_ext.data.column cimport column_constant_null, column_new_flat
-from qcore_ext.data.schema cimport schema_copy_field, schema_new, type_equal
-from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.data.schema cimport Field, Schema, schema_copy_field, schema_new, schema_set_field, type_equal
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
 from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
@@ -116,13 +115,7 @@ cdef int widen_result_type(
         argument = calls.inputs[calls.collections[state].input].argument
         if type_equal(&types[argument], &declared.fields[argument].type):
             return 0
-        if calls.collections[state].kind == COLLECT_LIST:
-            raise_types_differ(
-                declared.fields[argument].name, &declared.fields[argument].type, &types[argument],
-                b"array_agg has made lists of the first type, and lists cannot be widened; declare the wider type at "
-                b"the source, or cast to it",
-            )
-        if calls.collections[state].kind not in (COLLECT_TEXT, COLLECT_BETWEEN):
+        if calls.collections[state].kind not in (COLLECT_TEXT, COLLECT_BETWEEN, COLLECT_LIST):
             type[0] = types[argument]
         return 0
     if result.how != RESULT_STATE and result.how != RESULT_SUM:
@@ -135,6 +128,30 @@ cdef int widen_result_type(
     return 0
 
 
+cdef Schema list_of_wider(
+    AggregateCalls calls, int32_t number, CSchema* declared, const DataType* types, const Field* output,
+):
+    """A schema of one column: lists of the wider type, if call `number` makes lists of one; or else None."""
+    import pyarrow
+
+    cdef const CallResult* result = &calls.results[number]
+    cdef int32_t argument
+    cdef CSchema* parts
+    if result.how != RESULT_HOLISTIC or calls.collections[result.states[0]].kind != COLLECT_LIST:
+        return None
+    argument = calls.inputs[calls.collections[result.states[0]].input].argument
+    if type_equal(&types[argument], &declared.fields[argument].type):
+        return None
+    parts = schema_new(2)
+    try:
+        schema_copy_field(parts, 0, output, NULL)
+        schema_set_field(parts, 1, b"element", &types[argument])
+        lists, element = pyarrow.schema(Schema.wrap(parts))
+    finally:
+        owner_unref(<Owner*> parts)
+    return Schema(pyarrow.schema([lists.with_type(pyarrow.list_(lists.type.value_field.with_type(element.type)))]))
+
+
 cdef CSchema* output_for_types(
     AggregateCalls calls, CSchema* output, CSchema* declared, const DataType* types, int32_t n_keys, bint merging,
     bint as_states,
@@ -143,6 +160,7 @@ cdef CSchema* output_for_types(
     cdef DataType* after = before + calls.n_states
     cdef DataType* given = after + calls.n_states
     cdef CSchema* wide = NULL
+    cdef Schema lists
     cdef bint done = False
     cdef int32_t i, j
     try:
@@ -152,7 +170,10 @@ cdef CSchema* output_for_types(
         state_arguments(calls, types, n_keys, merging, after)
         wide = schema_new(output.n_fields)
         for i in range(output.n_fields):
-            schema_copy_field(wide, i, &output.fields[i], NULL)
+            lists = None
+            if i >= n_keys and not as_states:
+                lists = list_of_wider(calls, i - n_keys, declared, types, &output.fields[i])
+            schema_copy_field(wide, i, &output.fields[i] if lists is None else &lists.schema.fields[0], NULL)
         for i in range(n_keys):
             if not type_equal(&types[i], &given[i]):
                 wide.fields[i].type = types[i]

@@ -6,12 +6,12 @@ from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.exact_values cimport EXACT_NUMBER, exact_kind, exact_vector, exact_whole
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_compact, batch_new, batch_select, batch_unref
-from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch, column_constant_null, column_ref
+from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_constant_null, column_ref
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
-    PHYS_U64, TYPE_DECIMAL, TYPE_FLOAT64, TYPE_NULL, CSchema, DataType, Schema, phys_width, schema_copy_field,
-    schema_equal, schema_new, type_equal, type_name,
+    PHYS_U64, TYPE_DECIMAL, TYPE_FLOAT64, TYPE_NESTED, TYPE_NULL, CSchema, DataType, Field, Schema, phys_width,
+    schema_copy_field, schema_equal, schema_new, type_equal, type_name,
 )
 from qcore_ext.data.widening cimport schema_counterpart
 from qcore_ext.ground.bitmap cimport is_valid
@@ -22,6 +22,10 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.wide cimport int128, wide_to_text
 
 from qcore_ext.ground.status import SchemaChangeError
+
+cdef enum:
+    # Among `converted`: a column of lists whose elements are converted.
+    ELEMENTS = -2
 
 cdef int64_t EXACT_MAX = 1 << 53    # float64 has all integers up to here
 
@@ -70,6 +74,58 @@ cdef bint may_be_inexact(const DataType* given, const DataType* wanted) noexcept
     if wanted.id == TYPE_FLOAT64:
         return given.id == TYPE_DECIMAL or phys_width(given.phys) == 8
     return wanted.id == TYPE_DECIMAL and whole_digits(given) > whole_digits(wanted)
+
+
+cdef bint same_field(const Field* a, const Field* b) noexcept nogil:
+    """Whether the types are equal, of nested ones also inside. The names do not count."""
+    cdef CSchema one, other
+    cdef Field renamed = b[0]
+    renamed.name = a.name
+    one.n_fields = other.n_fields = 1
+    one.fields = <Field*> a
+    other.fields = &renamed
+    return schema_equal(&one, &other)
+
+
+cdef object widen_elements(object values, object wanted, str name, Account account):
+    """A pyarrow array of lists as lists of a wider type; SchemaChangeError, naming `name`, for an inexact value."""
+    import pyarrow
+    import pyarrow.compute
+
+    if values.type == wanted:
+        return values
+    if not pyarrow.types.is_list(wanted):
+        batch = PyBatch.from_arrow(pyarrow.record_batch([values], [name]), account, trusted=True)
+        widened = Widener(account).widen(batch, Schema(pyarrow.schema([(name, wanted)])))
+        return pyarrow.record_batch(widened).column(0).cast(wanted)
+    lengths = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(values), 0)
+    ends = pyarrow.compute.cumulative_sum(lengths)
+    offsets = pyarrow.concat_arrays([pyarrow.array([0], pyarrow.int32()), ends.cast(pyarrow.int32())])
+    # Those of null rows are not among the flattened ones.
+    elements = widen_elements(values.flatten(), wanted.value_type, name, account)
+    return pyarrow.ListArray.from_arrays(offsets, elements, type=wanted, mask=values.is_null())
+
+
+cdef Column* widen_lists(Batch* batch, int32_t at, CSchema* target, int32_t i, Account account) except NULL:
+    """Column `at` of the batch, of lists, as column i of the target schema."""
+    import pyarrow
+
+    cdef CSchema* schema = schema_new(1)
+    cdef Batch* one = NULL
+    cdef Batch* widened = NULL
+    try:
+        schema_copy_field(schema, 0, &batch.schema.fields[at], NULL)
+        one = batch_new(schema, batch.n_rows)
+        one.columns[0] = column_ref(batch.columns[at])
+        given = pyarrow.record_batch(PyBatch.wrap_for(one, account.account))
+        wanted = pyarrow.schema(Schema.wrap(target)).field(i).type
+        lists = widen_elements(given.column(0), wanted, target.fields[i].name.decode("utf-8", "replace"), account)
+        widened = batch_of_arrow(pyarrow.record_batch([lists], ["lists"]), account.account, True)
+        return column_ref(widened.columns[0])
+    finally:
+        owner_unref(<Owner*> schema)
+        batch_unref(one)
+        batch_unref(widened)
 
 
 cdef class Widener:
@@ -140,6 +196,8 @@ cdef class Widener:
             wanted = &target.fields[i].type
             if given.id == TYPE_NULL:
                 self.columns[i] = -1
+            elif given.id == TYPE_NESTED and not same_field(&source.fields[self.columns[i]], &target.fields[i]):
+                self.converted[i] = ELEMENTS
             elif not type_equal(given, wanted):
                 self.converted[i] = self.n_converted
                 self.n_converted += 1
@@ -185,14 +243,18 @@ cdef class Widener:
         cdef Batch* rows
         cdef Batch* conversions = NULL
         cdef int32_t i
-        if self.n_converted == 0:
+        cdef bint as_is = self.n_converted == 0
+        for i in range(self.target.n_fields):
+            as_is = as_is and self.converted[i] != ELEMENTS
+        if as_is:
             return self.assemble_batch(batch, NULL)
         rows = batch_compact(batch, self.account.account)
         try:
             for i in range(self.target.n_fields):
                 if self.checked[i]:
                     self.check_exact(rows, i)
-            self.evaluator.project(rows, &conversions)
+            if self.n_converted > 0:
+                self.evaluator.project(rows, &conversions)
             return self.assemble_batch(rows, conversions)
         finally:
             batch_unref(rows)
@@ -206,6 +268,9 @@ cdef class Widener:
             for i in range(out.n_columns):
                 if self.columns[i] < 0:
                     out.columns[i] = column_constant_null(&self.target.fields[i].type, batch.n_rows)
+                elif self.converted[i] == ELEMENTS:
+                    with gil:
+                        out.columns[i] = widen_lists(batch, self.columns[i], self.target, i, self.account)
                 elif self.converted[i] >= 0:
                     qc_check(self.converted[i] < conversions.n_columns, b"a converted column is one of the conversions")
                     out.columns[i] = column_ref(conversions.columns[self.converted[i]])

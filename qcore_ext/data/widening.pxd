@@ -12,7 +12,8 @@ Only this module says what widens into what:
 - integers of up to 16 bits into float32 and of 32 bits into float64; integers of 64 bits and decimals without digits
   behind the point into float64, with the same check of each value;
 - a date into a timestamp without time zone; times, timestamps of one zone, and durations into the finer unit;
-- string, large_string, string_view and dictionaries of them are one type in several layouts. So are binaries.
+- string, large_string, string_view and dictionaries of them are one type in several layouts. So are binaries;
+- a list into a list of a type that its elements widen into.
 
 Nothing else widens: not a decimal with a scale into a float, not text into any type, not a boolean into a number.
 Columns are matched by name, columns of one name in their order. The wider schema has the columns of the first schema at

@@ -171,6 +171,46 @@ cdef bint same_inside(const Field* a, const Field* b) noexcept nogil:
     return schema_equal(&one, &other)
 
 
+cdef object arrow_type(const Field* field):
+    """A field's type as pyarrow has it."""
+    import pyarrow
+
+    cdef CSchema* one = schema_new(1)
+    try:
+        schema_copy_field(one, 0, field, NULL)
+        return pyarrow.schema(Schema.wrap(one)).field(0).type
+    finally:
+        owner_unref(<Owner*> one)
+
+
+cdef object widen_lists(object a, object b):
+    """The list type that holds the lists of both types; None if there is none."""
+    import pyarrow
+
+    if not (pyarrow.types.is_list(a) and pyarrow.types.is_list(b)):
+        return None
+    try:
+        wide = widen_schemas(*(Schema(pyarrow.schema([("element", type.value_type)])) for type in (a, b)))
+    except SchemaChangeError:
+        return None
+    return pyarrow.list_(a.value_field.with_type(pyarrow.schema(wide).field(0).type).with_nullable(True))
+
+
+cdef int set_nested(CSchema* wide, int32_t i, const Field* a, const Field* b) except -1 with gil:
+    """Make field i that of nested values of both fields. SchemaChangeError if there is no such type."""
+    import pyarrow
+
+    cdef Schema found
+    type = widen_lists(arrow_type(a), arrow_type(b))
+    if type is None:
+        raise_types_differ(
+            a.name, &a.type, &b.type, b"they do not widen into one type; cast it to one type at its source"
+        )
+    found = Schema(pyarrow.schema([("list", type)]))
+    schema_copy_field(wide, i, &found.schema.fields[0], a.name)
+    return 0
+
+
 cdef CSchema* schema_widen(CSchema* a, CSchema* b) except NULL nogil:
     cdef CSchema* wide
     cdef DataType type
@@ -189,14 +229,15 @@ cdef CSchema* schema_widen(CSchema* a, CSchema* b) except NULL nogil:
                 schema_copy_field(wide, i, &a.fields[i], NULL)
                 wide.fields[i].type.nullable = 1
                 continue
-            if (
-                not type_widen(&a.fields[i].type, &b.fields[at].type, &type)
-                or not same_inside(&a.fields[i], &b.fields[at])
-            ):
+            if not type_widen(&a.fields[i].type, &b.fields[at].type, &type):
                 raise_types_differ(
                     a.fields[i].name, &a.fields[i].type, &b.fields[at].type,
                     b"they do not widen into one type; cast it to one type at its source",
                 )
+            if not same_inside(&a.fields[i], &b.fields[at]):
+                set_nested(wide, i, &a.fields[i], &b.fields[at])
+                wide.fields[i].type.nullable = type.nullable
+                continue
             schema_copy_field(wide, i, &a.fields[i] if type.id == a.fields[i].type.id else &b.fields[at], NULL)
             wide.fields[i].type = type
         n_fields = a.n_fields
@@ -205,11 +246,12 @@ cdef CSchema* schema_widen(CSchema* a, CSchema* b) except NULL nogil:
                 schema_copy_field(wide, n_fields, &b.fields[i], NULL)
                 wide.fields[n_fields].type.nullable = 1
                 n_fields += 1
-        done = True
+        # Of lists it takes the widening to see that `a` holds those of `b`.
+        done = not schema_equal(a, wide)
     finally:
         if not done:
             owner_unref(<Owner*> wide)
-    return wide
+    return wide if done else <CSchema*> owner_ref(<Owner*> a)
 
 
 cdef int raise_types_differ(const char* name, const DataType* a, const DataType* b, const char* why) except -1 nogil:

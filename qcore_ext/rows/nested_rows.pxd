@@ -7,6 +7,8 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount, OwnerList
 
 cdef bint schema_has_nested(const CSchema* schema) noexcept nogil
+# The nested columns of a schema alone: a new reference.
+cdef CSchema* nested_fields(const CSchema* stored) except NULL nogil
 # A batch with the nested columns of `batch` and its selection. `stored` describes the columns to keep; positions[i] is
 # the column of `batch` for field i of `stored`.
 cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* positions) except NULL nogil

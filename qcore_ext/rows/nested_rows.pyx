@@ -19,24 +19,30 @@ cdef bint schema_has_nested(const CSchema* schema) noexcept nogil:
     return False
 
 
-cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* positions) except NULL nogil:
+cdef CSchema* nested_fields(const CSchema* stored) except NULL nogil:
     cdef CSchema* schema
-    cdef Batch* part = NULL
     cdef int32_t n_nested = 0
     cdef int32_t at = 0
     cdef int32_t i
     for i in range(stored.n_fields):
         n_nested += stored.fields[i].type.id == TYPE_NESTED
     schema = schema_new(n_nested)
+    for i in range(stored.n_fields):
+        if stored.fields[i].type.id == TYPE_NESTED:
+            schema_copy_field(schema, at, &stored.fields[i], NULL)
+            at += 1
+    return schema
+
+
+cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* positions) except NULL nogil:
+    cdef CSchema* schema = nested_fields(stored)
+    cdef Batch* part = NULL
+    cdef int32_t at = 0
+    cdef int32_t i
     try:
-        for i in range(stored.n_fields):
-            if stored.fields[i].type.id == TYPE_NESTED:
-                schema_copy_field(schema, at, &stored.fields[i], NULL)
-                at += 1
         part = batch_new(schema, batch.n_rows)
     finally:
         owner_unref(<Owner*> schema)
-    at = 0
     for i in range(stored.n_fields):
         if stored.fields[i].type.id == TYPE_NESTED:
             part.columns[at] = column_ref(batch.columns[positions[i]])

@@ -9,8 +9,9 @@ from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch, column_constant_n
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
 from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    Account, Buffer, Owner, OwnerList, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.rows.nested_rows cimport nested_fields
 from qcore_ext.rows.column_store cimport (
     ColumnStore, column_store_append, column_store_column, column_store_keep_nested, column_store_new,
 )
@@ -78,6 +79,23 @@ cdef int append_all(ColumnStore* store, Batch* batch, Account account) except -1
     return 0
 
 
+cdef int keep_widened_parts(ColumnStore* out, const OwnerList* parts, CSchema* wide, Account account) except -1 nogil:
+    """Keep batches of nested columns in a store of the wide schema."""
+    cdef CSchema* schema = nested_fields(wide)
+    cdef Batch* part
+    cdef int64_t i
+    try:
+        for i in range(parts.n_items):
+            part = batch_widen(<Batch*> parts.items[i], schema, account)
+            try:
+                column_store_keep_nested(out, <Owner*> part)
+            finally:
+                batch_unref(part)
+    finally:
+        owner_unref(<Owner*> schema)
+    return 0
+
+
 cdef ColumnStore* column_store_widen(
     ColumnStore* store, CSchema* held, CSchema* wide, Account account,
 ) except NULL nogil:
@@ -85,7 +103,6 @@ cdef ColumnStore* column_store_widen(
     cdef Batch* batch = NULL
     cdef Batch* widened = NULL
     cdef bint done = False
-    cdef int64_t i
     if schema_equal(held, wide):
         return <ColumnStore*> owner_ref(<Owner*> store)
     refuse_new_nested(held, wide)
@@ -96,8 +113,7 @@ cdef ColumnStore* column_store_widen(
             widened = batch_widen(batch, wide, account)
             append_all(out, widened, account)
         if store.nested != NULL:
-            for i in range(store.nested.n_items):
-                column_store_keep_nested(out, store.nested.items[i])
+            keep_widened_parts(out, store.nested, wide, account)
         done = True
     finally:
         batch_unref(batch)

@@ -211,11 +211,12 @@ cdef class Window(Operator):
             for i in range(schema.n_fields):
                 schema_copy_field(result, i, &schema.fields[i], NULL)
             for i in range(self.n_calls):
-                schema_copy_field(result, schema.n_fields + i, &self.declared.fields[first + i], NULL)
                 if self.calls[i].kind == AGGREGATE:
                     with gil:
-                        self.set_aggregate_type(i, schema, &result.fields[schema.n_fields + i].type)
-                elif self.calls[i].argument >= 0:
+                        self.set_aggregate_field(i, schema, result)
+                    continue
+                schema_copy_field(result, schema.n_fields + i, &self.declared.fields[first + i], NULL)
+                if self.calls[i].argument >= 0:
                     result.fields[schema.n_fields + i].type = schema.fields[self.calls[i].argument].type
             owner_unref(<Owner*> self.result_schema)
             self.result_schema = <CSchema*> owner_ref(<Owner*> result)
@@ -223,8 +224,8 @@ cdef class Window(Operator):
             owner_unref(<Owner*> result)
         return 0
 
-    cdef int set_aggregate_type(self, int32_t number, CSchema* schema, DataType* type) except -1:
-        """Set the type of an aggregate's result for an argument that may have another type than declared."""
+    cdef int set_aggregate_field(self, int32_t number, CSchema* schema, CSchema* result) except -1:
+        """Set the field of an aggregate's result for an argument that may have another type than declared."""
         cdef CSchema* before = schema_new(schema.n_fields)
         cdef CSchema* output = NULL
         cdef CSchema* wide = NULL
@@ -241,7 +242,7 @@ cdef class Window(Operator):
             output = schema_new(1)
             schema_copy_field(output, 0, &self.declared.fields[first + number], NULL)
             wide = output_for_types(self.aggregates[number], output, before, types, 0, False, False)
-            type[0] = wide.fields[0].type
+            schema_copy_field(result, schema.n_fields + number, &wide.fields[0], NULL)
         finally:
             struct_free(types)
             owner_unref(<Owner*> before)

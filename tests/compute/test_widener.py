@@ -102,3 +102,29 @@ def test_one_widener_for_several_schemas() -> None:
         assert pa.record_batch(widener.widen(batch, target)).column("v").to_pylist() == [1, None, 3]
     del widener, batch
     assert account.reserved_bytes == 0
+
+
+def test_elements_of_lists() -> None:
+    """Lists of lists, null lists that hide values, empty ones, and a slice; a null list has no inexact value."""
+    inner = pa.ListArray.from_arrays([0, 2, 2, 5, 6], pa.array([1, None, 3, 4, 5, 6], pa.int32()))
+    given = pa.ListArray.from_arrays([0, 1, 3, 3, 4], inner, mask=pa.array([False, True, False, False]))
+    batch = pa.record_batch({"v": given}).slice(1)
+    wanted = pa.list_(pa.list_(pa.decimal128(12, 2)))
+    assert widened(batch, pa.schema([("v", wanted)])).column("v").to_pylist() == [None, [], [[Decimal(6)]]]
+    whole = widened(pa.record_batch({"v": given}), pa.schema([("v", wanted)]))
+    assert whole.column("v").to_pylist() == [[[Decimal(1), None]], None, [], [[Decimal(6)]]]
+    assert whole.schema.field("v").type == wanted
+    hidden = pa.ListArray.from_arrays([0, 1, 2], pa.array([EDGE + 1, 5]), mask=pa.array([True, False]))
+    target = pa.schema([("v", pa.list_(pa.float64()))])
+    assert widened(pa.record_batch({"v": hidden}), target).column("v").to_pylist() == [None, [5.0]]
+    with pytest.raises(SchemaChangeError, match=rf"column 'v' is .* does not hold its value {EDGE + 1} exactly"):
+        widened(pa.record_batch({"v": [[5], [1, EDGE + 1]]}), target)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_lists_beside_other_columns(n: int) -> None:
+    rows = {"k": list(range(n)), "v": [None if i % 3 == 0 else [i] * (i % 4) for i in range(n)]}
+    given = pa.schema([("k", pa.int32()), ("v", pa.list_(pa.int32()))])
+    target = pa.schema([("k", pa.int64()), ("v", pa.list_(pa.int64())), ("new", pa.list_(pa.string()))])
+    batch = only_batch(pa.table(rows, schema=given))
+    assert widened(batch, target).to_pydict() == {**rows, "new": [None] * n}

@@ -40,6 +40,8 @@ JOINS = [
     (pa.time32("s"), pa.time64("us"), pa.time64("us")),
     (pa.duration("s"), pa.duration("ns"), pa.duration("ns")),
     (pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.string()),
+    (pa.list_(pa.int8()), pa.list_(pa.int16()), pa.list_(pa.int16())),
+    (pa.list_(pa.list_(pa.null())), pa.list_(pa.list_(pa.decimal128(5, 2))), pa.list_(pa.list_(pa.decimal128(5, 2)))),
 ]
 CONFLICTS = [
     (pa.int32(), pa.string()),
@@ -51,7 +53,8 @@ CONFLICTS = [
     (pa.timestamp("us", "UTC"), US),
     (pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Paris")),
     (pa.time32("s"), pa.duration("s")),
-    (pa.list_(pa.int8()), pa.list_(pa.int16())),
+    (pa.list_(pa.int8()), pa.list_(pa.string())),
+    (pa.list_(pa.int8()), pa.large_list(pa.int16())),
     (pa.struct([("a", pa.int8())]), pa.struct([("b", pa.int8())])),
 ]
 
