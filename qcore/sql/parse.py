@@ -394,19 +394,20 @@ def _is_query(before: Any, following: list[Any]) -> bool:
 
 
 def _is_frame(before: list[Any], following: list[Any]) -> bool:
-    """Whether GROUPS between these tokens begins a frame."""
-    ends = len(before) > 1 and (
-        before[-2].text.upper() in ("OVER", "AS")
-        if before[-1].text == "("
-        else ends_value(before[-1]) and before[-1].text.upper() != "NOT"
-    )
-    return (
-        ends
-        and bool(following)
-        and (
-            following[0].text.upper() in ("BETWEEN", "UNBOUNDED", "CURRENT") or following[0].token_type.name == "NUMBER"
-        )
-    )
+    """Whether GROUPS between these tokens begins a frame: in the brackets of OVER or WINDOW, behind a value."""
+    if not following or following[0].text.upper() in (")", ",", "ORDER BY", "PARTITION BY", "ROWS", "RANGE"):
+        return False
+    depth, at = 0, len(before) - 1
+    while at >= 0 and (depth or before[at].text != "("):
+        depth += {")": 1, "(": -1}.get(before[at].text, 0)
+        at -= 1
+    if at < 1 or before[at - 1].text.upper() not in ("OVER", "AS"):
+        return False
+    inside = before[at + 1 :]
+    if not inside:
+        return True
+    is_query = inside[0].text.upper() in ("SELECT", "WITH", "FROM", "VALUES", "(")
+    return not is_query and ends_value(inside[-1]) and inside[-1].text.upper() != "NOT"
 
 
 def unescaped(text: str) -> str:
