@@ -25,6 +25,7 @@ cdef enum:
     DEPTH_MAX = 64
     LEAVES_MAX = 100000
     BYTE_ARRAY = 6              # a physical type of Parquet
+    CODEC_MAX = 7               # LZ4_RAW; pyarrow ends the process if it is asked for the name of another one
     OPTIONAL = 1
     REPEATED = 2
 
@@ -246,6 +247,10 @@ cdef void read_column(Cursor* cursor, const Leaf* leaf, int64_t file_bytes) noex
         if id == 1 and type == THRIFT_I32:
             if next_integer(cursor) != leaf.type:
                 fail(cursor, b"a column chunk is of another type than its column")
+        elif id == 4 and type == THRIFT_I32:
+            value = next_integer(cursor)
+            if value < 0 or value > CODEC_MAX:
+                fail(cursor, b"a column chunk is compressed by an unknown codec")
         elif 5 <= id <= 11 and type == THRIFT_I64:
             value = next_integer(cursor)
             # Unused offsets may have any lower value.

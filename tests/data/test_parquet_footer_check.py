@@ -32,7 +32,10 @@ for bit in range(8 * n):
         read = pq.read_metadata(pa.BufferReader(b"PAR1" + flipped + raw[-8:]))
         for group in range(read.num_row_groups):
             for column in range(read.row_group(group).num_columns):
-                read.row_group(group).column(column).total_compressed_size
+                chunk, stored = read.row_group(group).column(column), read.schema.column(column)
+                chunk.total_compressed_size, chunk.compression, chunk.encodings, chunk.file_path, chunk.num_values
+                chunk.has_dictionary_page, chunk.dictionary_page_offset, chunk.data_page_offset
+                stored.physical_type, stored.logical_type.to_json(), stored.length, stored.max_repetition_level
     except (pa.ArrowException, OSError, ValueError, OverflowError):
         pass
 print(refused, 8 * n)
