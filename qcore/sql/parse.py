@@ -213,11 +213,8 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
             continue
         before = result[-1] if result else None
         touches = before is not None and before.end + 1 == token.start
-        if (
-            dialect.syntax == "spark"
-            and kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ)
-            and (token.text.upper() == "TIMESTAMP")
-        ):
+        is_timestamp = kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ) and token.text.upper() == "TIMESTAMP"
+        if is_timestamp and dialect.syntax == "spark":
             # The tokenizer is DuckDB's: TIMESTAMP and TIMESTAMP_NTZ of Spark are tokens of one kind there.
             token = _joined(kinds.TIMESTAMPTZ, token.text, token, token)
         if (
