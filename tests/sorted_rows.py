@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from oracle import assert_same_rows
 from qcore_ext.ground.memory import Account
-from qcore_ext.sort.merge import SortState
 from qcore_ext.sort.order_by import OrderBy
+from qcore_ext.sort.shared_sort import SortState
 from qcore_testing.operators import run_chain
 
 Key = tuple[str, bool, bool]

@@ -56,8 +56,8 @@ from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.sort.merge import SortState
 from qcore_ext.sort.order_by import OrderBy
+from qcore_ext.sort.shared_sort import SortState
 from qcore_ext.sort.top_n import TopN
 from qcore_ext.window.window import Window
 

@@ -21,8 +21,9 @@ from qcore_ext.ground.memory cimport (
     buffer_new_zeroed, buffer_unref, bytes_copy, owner_ref, owner_unref,
 )
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
-from qcore_ext.sort.run cimport SortEntry, sort_columns
+from qcore_ext.sort.order cimport SortKey
+from qcore_ext.sort.radix cimport SortEntry
+from qcore_ext.sort.run cimport sort_columns
 from qcore_ext.rows.key_columns cimport (
     StoredColumn, key_columns_append, key_columns_free, key_columns_new, key_columns_reserve, key_columns_vector,
 )
@@ -102,7 +103,6 @@ cdef int holistic_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
     cdef int32_t n_keys = self.input.n_arguments
     cdef SortKey[ARGUMENTS_MAX + 1] parts
     cdef Vector[ARGUMENTS_MAX + 1] keys
-    cdef uint8_t[ARGUMENTS_MAX + 1] phys
     cdef Buffer* validity = NULL
     cdef Buffer* entries = NULL
     cdef const SortEntry* entry
@@ -110,7 +110,7 @@ cdef int holistic_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
     cdef uint32_t* order
     cdef int64_t* begins
     cdef int64_t i
-    cdef int32_t k, first_open
+    cdef int32_t k
     self.order = buffer_new(self.account, (n + 1) * sizeof(uint32_t))
     self.begins = buffer_new(self.account, (n_groups + 1) * sizeof(int64_t))
     begins = <int64_t*> self.begins.data
@@ -124,12 +124,10 @@ cdef int holistic_finish(HolisticValues* self, int64_t n_groups) except -1 nogil
             key_columns_vector(
                 self.rows, k, 0, n, <uint8_t*> validity.data + k * (bitmap_bytes(n) + 64), &keys[k]
             )
-            phys[k] = keys[k].phys
             parts[k].column = k
             parts[k].descending = k > 0 and self.call.descending[k - 1]
             parts[k].nulls_first = k > 0 and self.call.nulls_first[k - 1]
-        first_open = sort_prefix_layout(parts, phys, n_keys)
-        entries = sort_columns(keys, n, parts, first_open, n_keys, self.account)
+        entries = sort_columns(keys, n, parts, n_keys, self.account)
         entry = <const SortEntry*> entries.data
         order = <uint32_t*> self.order.data
         groups = <const uint32_t*> self.rows.columns[0].values.data

@@ -12,14 +12,19 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.check cimport qc_check
-from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
+from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, struct_free, struct_new
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Real, Signed, Unsigned
 
 from qcore_ext.ground.status import PlanError
 
+cdef extern from "native/clz.h" nogil:
+    int qc_log2_ceil(uint64_t value)
+
 cdef extern from "native/byte_order.h" nogil:
     uint64_t qc_swap_bytes(uint64_t value)
+
+cdef int64_t STRING_LENGTH_MAX = 0xFFFFFFFF
 
 ctypedef fused Plain:
     int8_t
@@ -82,25 +87,187 @@ cdef class SortOrder:
             part.descending = descending
             part.nulls_first = nulls_first
             kinds += bytes([phys])
-        self.first_open = sort_prefix_layout(self.parts, <const uint8_t*> <const char*> kinds, self.n_keys)
+        self.lay_out(<const uint8_t*> <const char*> kinds)
+        return 0
+
+    cdef int lay_out(self, const uint8_t* phys) except -1 nogil:
+        cdef KeyRange* ranges = <KeyRange*> struct_new(max(self.n_keys, 1) * sizeof(KeyRange))
+        cdef int32_t k
+        for k in range(self.n_keys):
+            key_range_full(&ranges[k], phys[k])
+        self.first_open = sort_layout(self.parts, phys, ranges, self.n_keys)
+        struct_free(ranges)
         return 0
 
 
-cdef int32_t sort_prefix_layout(SortKey* parts, const uint8_t* phys, int32_t n_keys) noexcept nogil:
+cdef inline uint64_t ones_of(int bits) noexcept nogil:
+    return 0xFFFFFFFFFFFFFFFFULL if bits >= 64 else ((<uint64_t> 1) << bits) - 1
+
+
+cdef inline int bits_of(uint64_t value) noexcept nogil:
+    return 64 if value >> 63 else qc_log2_ceil(value + 1)
+
+
+# --- ranges and the layout of prefixes ---
+
+cdef void key_range_full(KeyRange* seen, uint8_t phys) noexcept nogil:
+    memset(seen, 0, sizeof(KeyRange))
+    seen.has_nulls = True
+    seen.has_values = True
+    seen.high = ones_of(value_bits(phys))
+    seen.length_max = STRING_LENGTH_MAX
+
+
+cdef int64_t shared_bytes(const StringView* a, const StringView* b, int64_t most) noexcept nogil:
+    """The number of leading bytes, at most `most`, that two strings share."""
+    cdef const char* x = view_data(a)
+    cdef const char* y = view_data(b)
+    cdef int64_t n = min(most, <int64_t> min(a.length, b.length))
+    cdef int64_t i
+    if memcmp(x, y, n) == 0:
+        return n
+    for i in range(n):
+        if x[i] != y[i]:
+            return i
+    return n
+
+
+cdef void measure_strings(KeyRange* seen, const Vector* key, int64_t start, int64_t n) noexcept nogil:
+    cdef const StringView* views = <const StringView*> key.values
+    cdef int64_t i, length
+    for i in range(start, start + n):
+        if not is_valid(key.validity, i):
+            seen.has_nulls = True
+            continue
+        length = views[i].length
+        if not seen.has_values:
+            seen.has_values = True
+            seen.sample = views[i]
+            seen.n_shared = length
+            seen.length_min = length
+            seen.length_max = length
+        seen.length_min = min(seen.length_min, length)
+        seen.length_max = max(seen.length_max, length)
+        if seen.n_shared > 0:
+            seen.n_shared = shared_bytes(&seen.sample, &views[i], seen.n_shared)
+
+
+cdef void measure_codes(
+    KeyRange* seen, const uint64_t* codes, const uint8_t* validity, int64_t start, int64_t n,
+) noexcept nogil:
+    cdef uint64_t low = seen.low
+    cdef uint64_t high = seen.high
+    cdef int64_t i
+    cdef bint has_values = seen.has_values
+    if validity == NULL:
+        for i in range(n):
+            low = min(low, codes[i])
+            high = max(high, codes[i])
+        has_values = has_values or n > 0
+    else:
+        for i in range(n):
+            if is_valid(validity, start + i):
+                low = min(low, codes[i])
+                high = max(high, codes[i])
+                has_values = True
+            else:
+                seen.has_nulls = True
+    seen.low = low
+    seen.high = high
+    seen.has_values = has_values
+
+
+cdef int key_range_measure(KeyRange* seen, const Vector* key, int64_t n, const MemoryAccount* account) except -1 nogil:
+    cdef uint64_t codes[VECTOR_ROWS]
+    cdef Vector block
+    cdef int64_t m
+    cdef int64_t start = 0
+    memset(seen, 0, sizeof(KeyRange))
+    if key.phys == PHYS_NONE:
+        seen.has_nulls = n > 0
+        return 0
+    seen.low = 0xFFFFFFFFFFFFFFFFULL
+    block.phys = key.phys
+    block.validity = NULL
+    while start < n:
+        if start % CHECK_ROWS == 0:
+            account_check(account)
+        m = min(n - start, <int64_t> VECTOR_ROWS)
+        if key.phys == PHYS_VIEW:
+            measure_strings(seen, key, start, m)
+        else:
+            block.values = (<const char*> key.values) + start * phys_bytes(key.phys)
+            key_codes(&block, m, 0, codes)
+            measure_codes(seen, codes, key.validity, start, m)
+        start += m
+    if not seen.has_values or key.phys == PHYS_VIEW:
+        seen.low = 0
+        seen.high = 0
+    return 0
+
+
+cdef void key_range_merge(KeyRange* seen, const KeyRange* other, uint8_t phys) noexcept nogil:
+    cdef bint has_nulls = seen.has_nulls or other.has_nulls
+    if not seen.has_values:
+        seen[0] = other[0]
+    elif other.has_values:
+        seen.low = min(seen.low, other.low)
+        seen.high = max(seen.high, other.high)
+        if phys == PHYS_VIEW:
+            seen.n_shared = min(seen.n_shared, other.n_shared)
+            seen.n_shared = shared_bytes(&seen.sample, &other.sample, seen.n_shared)
+            seen.length_min = min(seen.length_min, other.length_min)
+            seen.length_max = max(seen.length_max, other.length_max)
+    seen.has_nulls = has_nulls
+
+
+cdef bint lay_out_string(SortKey* part, const KeyRange* seen) noexcept nogil:
+    """Choose what of the strings is in their code. Returns whether the code is the whole string."""
+    cdef int64_t rest = seen.length_max - seen.n_shared
+    part.n_shared = seen.n_shared
+    part.length_min = seen.length_min
+    part.n_bytes = <uint8_t> min(rest, <int64_t> 8)
+    part.length_bits = 0
+    if rest < 8:
+        # In a shorter string zeros may hide where it ends, so the length decides last.
+        part.length_bits = <uint8_t> bits_of(<uint64_t> (seen.length_max - seen.length_min))
+    part.low = 0
+    part.high = ones_of(8 * part.n_bytes + part.length_bits)
+    return rest < 8 or (rest == 8 and seen.length_min == seen.length_max)
+
+
+cdef int32_t sort_layout(SortKey* parts, const uint8_t* phys, const KeyRange* ranges, int32_t n_keys) noexcept nogil:
     cdef int32_t first_open = n_keys
     cdef int free_bits = 64
-    cdef int bits
+    cdef int bits, flag
     cdef int32_t k
+    cdef bint whole
     for k in range(n_keys):
-        bits = value_bits(phys[k])
-        parts[k].bits = <uint8_t> max(min(bits, free_bits - 1), 0)
-        free_bits = max(free_bits - 1 - parts[k].bits, 0)
+        parts[k].low = ranges[k].low
+        parts[k].high = ranges[k].high
+        parts[k].has_values = ranges[k].has_values
+        whole = True
+        if phys[k] == PHYS_VIEW:
+            whole = lay_out_string(&parts[k], &ranges[k])
+        elif phys[k] == PHYS_I128:
+            whole = ranges[k].low > 0 and ranges[k].high < 0xFFFFFFFFFFFFFFFFULL    # no code was clamped
+        whole = whole or not ranges[k].has_values
+        bits = bits_of(parts[k].high - parts[k].low)
+        flag = ranges[k].has_nulls and ranges[k].has_values
+        if first_open < n_keys or free_bits < flag + (bits > 0):
+            # Behind a key that is not wholly in the prefix there is none.
+            parts[k].nullable = False
+            parts[k].bits = 0
+            if flag + bits > 0 or not whole:
+                first_open = min(first_open, k)
+            continue
+        parts[k].nullable = flag
+        parts[k].bits = <uint8_t> min(bits, free_bits - flag)
+        parts[k].drop = <uint8_t> (bits - parts[k].bits)
+        free_bits -= flag + parts[k].bits
         parts[k].shift = <uint8_t> free_bits
-        if first_open == n_keys:
-            if parts[k].bits < bits or phys[k] == PHYS_VIEW or phys[k] == PHYS_I128:
-                first_open = k
-            elif free_bits == 0:
-                first_open = k + 1
+        if parts[k].drop > 0 or not whole:
+            first_open = k
     return first_open
 
 
@@ -201,28 +368,47 @@ cdef void key_codes(const Vector* key, int64_t n, int64_t offset, uint64_t* out)
         memset(out, 0, n * 8)
 
 
+cdef void add_lengths(const SortKey* part, const StringView* values, int64_t n, uint64_t* codes) noexcept nogil:
+    """Make the codes of strings of their first eight bytes: their leading bytes, then their lengths."""
+    cdef int drop = 8 * (8 - part.n_bytes)
+    cdef int64_t i
+    if part.n_bytes == 0:
+        memset(codes, 0, n * 8)
+    elif drop > 0:
+        for i in range(n):
+            codes[i] >>= drop
+    if part.length_bits > 0:
+        for i in range(n):
+            # The length of a null row is stale: its code is replaced.
+            codes[i] = (codes[i] << part.length_bits) | <uint64_t> (<int64_t> values[i].length - part.length_min)
+
+
 cdef void add_key(
     const SortKey* part, const Vector* key, int64_t n, uint64_t* codes, uint64_t* prefixes,
 ) noexcept nogil:
-    """Add one key's codes to the prefixes. The key must have at least the bit that orders nulls."""
-    cdef int drop = max(value_bits(key.phys) - part.bits, 0)
+    """Add one key's codes to the prefixes. The key must have bits in the prefix."""
+    cdef int drop = part.drop
     cdef int shift = part.shift
-    cdef uint64_t ones = ((<uint64_t> 1) << part.bits) - 1
-    cdef uint64_t flip = ones if part.descending else 0
-    cdef uint64_t flag = (<uint64_t> 1) << part.bits
+    cdef uint64_t low = part.low
+    cdef uint64_t high = part.high
+    cdef uint64_t flag = (<uint64_t> 1) << part.bits if part.nullable else 0
     cdef uint64_t value_flag = flag if part.nulls_first else 0
     cdef int64_t i
     if part.bits == 0:
+        memset(codes, 0, n * 8)         # a shift by 64 is undefined
+    elif part.descending:
         for i in range(n):
-            codes[i] = 0            # a shift by 64 is undefined
-        flip = 0
-        drop = 0
-    for i in range(n):
-        codes[i] = ((codes[i] >> drop) ^ flip) | value_flag
-    if key.validity != NULL or key.phys == PHYS_NONE:
+            codes[i] = (high - codes[i]) >> drop
+    else:
         for i in range(n):
-            if key.phys == PHYS_NONE or not is_valid(key.validity, i):
-                codes[i] = value_flag ^ flag
+            codes[i] = (codes[i] - low) >> drop
+    if part.nullable:
+        for i in range(n):
+            codes[i] |= value_flag
+        if key.validity != NULL or key.phys == PHYS_NONE:
+            for i in range(n):
+                if key.phys == PHYS_NONE or not is_valid(key.validity, i):
+                    codes[i] = value_flag ^ flag
     for i in range(n):
         prefixes[i] |= codes[i] << shift
 
@@ -241,13 +427,17 @@ cdef int sort_prefixes(
         m = min(n - start, <int64_t> VECTOR_ROWS)
         memset(prefixes + start, 0, m * 8)
         for k in range(n_keys):
-            if k > 0 and parts[k - 1].shift == 0:
-                break               # the prefix is full
-            qc_check(parts[k].bits + parts[k].shift < 64, b"a key's bits are within the prefix")
+            if parts[k].bits == 0 and not parts[k].nullable:
+                continue            # the same in all rows, or not in the prefix
+            qc_check(parts[k].nullable + parts[k].bits + parts[k].shift <= 64, b"a key's bits are within the prefix")
             block.phys = keys[k].phys
             block.values = (<const char*> keys[k].values) + start * phys_bytes(keys[k].phys)
             block.validity = keys[k].validity + (start >> 3) if keys[k].validity != NULL else NULL
-            key_codes(&block, m, 0, codes)
+            if block.phys == PHYS_VIEW:
+                key_codes(&block, m, parts[k].n_shared, codes)
+                add_lengths(&parts[k], <const StringView*> block.values, m, codes)
+            else:
+                key_codes(&block, m, 0, codes)
             add_key(&parts[k], &block, m, codes, prefixes + start)
         start += m
     return 0
@@ -270,6 +460,10 @@ cdef void sort_key_words(
     qc_check(0 <= n <= VECTOR_ROWS, b"words are computed for at most a vector of rows")
     whole.bits = <uint8_t> (8 * STRING_WORD_BYTES if key.phys == PHYS_VIEW else min(value_bits(key.phys), 63))
     whole.shift = <uint8_t> (63 - whole.bits)
+    whole.drop = <uint8_t> (value_bits(key.phys) - whole.bits)
+    whole.nullable = True
+    whole.low = 0
+    whole.high = ones_of(value_bits(key.phys))
     gathered.phys = key.phys
     gathered.values = values
     gathered.validity = NULL

@@ -4,7 +4,7 @@ from typing_extensions import disjoint_base
 
 from qcore_ext.flow.operator import Operator
 from qcore_ext.ground.memory import Account
-from qcore_ext.sort.merge import SortState
+from qcore_ext.sort.shared_sort import SortState
 
 @disjoint_base
 class OrderBy(Operator):

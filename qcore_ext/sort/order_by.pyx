@@ -1,25 +1,25 @@
-"""Order by: each driver sorts a run, and the last driver to finish merges the runs and returns all rows."""
+"""Order by: all drivers sort together, and the last one to finish its input returns all rows."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, VectorScratch, column_ref, column_unref, columns_take
-from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, schema_equal
-from qcore_ext.data.widening cimport schema_widen
+from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch, column_slice, column_take
+from qcore_ext.data.schema cimport CSchema, DataType
+from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
-    Account, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    Account, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.ground.stats cimport WAIT_FOR_PEERS
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
-from qcore_ext.rows.nested_rows cimport nested_concat, nested_part, schema_has_nested
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator
+from qcore_ext.rows.nested_rows cimport nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport (
-    ColumnStore, column_store_append, column_store_column, column_store_concat, column_store_keep_nested,
-    column_store_new,
+    ColumnStore, column_store_append, column_store_keep_nested, column_store_new,
 )
 from qcore_ext.sort.order cimport SortOrder
-from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
-from qcore_ext.sort.merge cimport SortState, merge_runs
+from qcore_ext.sort.shared_sort cimport HELPER_ROWS_MIN, STAGE_OUTPUT, STAGE_OVER, SortState
+from qcore_ext.sort.sorted_columns cimport FROM_NESTED, SortedColumns
 from qcore_ext.rows.widened_rows cimport column_store_widen
 
 cdef enum:
@@ -27,7 +27,7 @@ cdef enum:
 
 
 cdef class OrderBy(Operator):
-    """Sorts all rows. The driver that finishes last returns all rows in order; the other drivers return none.
+    """Sorts all rows. The driver whose input is over last returns all rows in order; the other drivers return none.
 
     Parameters
     ----------
@@ -113,122 +113,69 @@ cdef class OrderBy(Operator):
         return 0
 
     cdef int finish(self) except -1 nogil:
-        cdef SortRun* run = NULL
         cdef ColumnStore* rows = self.rows
+        cdef int64_t n_rows = rows.n_rows if rows != NULL else 0
         self.input_over = True
         buffer_unref(self.scratch)
         self.scratch = NULL
-        if rows != NULL and rows.n_rows > 0:
+        if n_rows > 0:
             self.rows = NULL
-            run = sort_run_new(
-                rows, self.input_schema, self.order.parts, self.order.first_open, self.order.n_keys, self.account
-            )
+        self.is_last = self.state.deliver(
+            rows if n_rows > 0 else NULL, self.input_schema, self.order, self.memory, &self.membership
+        )
         self.delivered = True
-        if self.state.deliver(run, &self.membership):
-            self.merge()
-        return 0
-
-    cdef int merge(self) except -1 nogil:
-        """Merge all delivered runs into one order over one set of columns."""
-        cdef SortRun** runs = self.state.runs
-        cdef int64_t n_runs = self.state.n_runs
-        cdef ColumnStore** parts = NULL
-        cdef ColumnStore* all_rows = NULL
-        cdef int64_t i
-        if n_runs == 0:
-            return 0
-        try:
-            self.align_runs(runs, n_runs)
-            self.merged = merge_runs(
-                runs, n_runs, self.order.parts, self.order.first_open, self.order.n_keys, self.account
-            )
-            parts = <ColumnStore**> struct_new(n_runs * sizeof(ColumnStore*))
-            for i in range(n_runs):
-                parts[i] = runs[i].rows
-                self.n_merged += runs[i].rows.n_rows
-            all_rows = column_store_concat(parts, n_runs, self.account)
-            self.merged_schema = <CSchema*> owner_ref(<Owner*> runs[0].schema)
-            self.take_columns(all_rows)
-        finally:
-            struct_free(parts)
-            owner_unref(<Owner*> all_rows)
-            self.state.clear()
-        return 0
-
-    cdef int align_runs(self, SortRun** runs, int64_t n_runs) except -1 nogil:
-        """Widen all runs to one schema, and resolve the keys in it. Drivers may have seen several schemas (SPEC D6)."""
-        cdef CSchema* wide = <CSchema*> owner_ref(<Owner*> runs[0].schema)
-        cdef CSchema* wider
-        cdef SortRun* run
-        cdef int64_t i
-        try:
-            for i in range(1, n_runs):
-                wider = schema_widen(wide, runs[i].schema)
-                owner_unref(<Owner*> wide)
-                wide = wider
-            if self.input_schema == NULL or not schema_equal(self.input_schema, wide):
-                with gil:
-                    self.order.resolve(wide)
-            for i in range(n_runs):
-                if not schema_equal(runs[i].schema, wide):
-                    run = sort_run_new(
-                        column_store_widen(runs[i].rows, runs[i].schema, wide, self.memory), wide, self.order.parts,
-                        self.order.first_open, self.order.n_keys, self.account,
-                    )
-                    sort_run_free(runs[i])
-                    runs[i] = run
-            self.set_output_schema(wide)
-        finally:
-            owner_unref(<Owner*> wide)
-        return 0
-
-    cdef int take_columns(self, ColumnStore* rows) except -1 nogil:
-        cdef Batch* nested = NULL
-        cdef int32_t n_nested = 0
-        cdef int32_t i
-        self.columns = <Column**> struct_new(max(rows.n_columns, 1) * sizeof(Column*))
-        self.n_columns = rows.n_columns
-        try:
-            if rows.nested != NULL:
-                nested = nested_concat(rows.nested, self.account)
-            for i in range(rows.n_columns):
-                if rows.columns[i].type.id == TYPE_NESTED:
-                    self.columns[i] = column_ref(nested.columns[n_nested])
-                    n_nested += 1
-                else:
-                    self.columns[i] = column_store_column(rows, i)
-        finally:
-            batch_unref(nested)
+        self.helps = self.is_last or n_rows >= HELPER_ROWS_MIN
+        if self.is_last:
+            self.state.begin(self.order, self.input_schema, self.memory)
+            if self.state.schema != NULL:
+                self.set_output_schema(self.state.schema)
         return 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
-        cdef Batch* batch
-        cdef int64_t n
-        cdef bint done = False
+        cdef int64_t stage
         if not self.input_over:
             return NEEDS_INPUT
-        if self.next_row == self.n_merged:
+        stage = qc_load(&self.state.stage)
+        if not self.helps or stage == STAGE_OVER or (stage == STAGE_OUTPUT and not self.is_last):
             self.release()
             return FINISHED
-        n = min(self.n_merged - self.next_row, <int64_t> OUTPUT_ROWS)
-        qc_check(n > 0, b"the output position is before the end of the merged rows")
-        qc_check_rows(
-            (<uint32_t*> self.merged.data) + self.next_row, n, self.n_merged, b"a merged position is a row of a run"
-        )
-        batch = batch_new(self.merged_schema, n)
+        if stage == STAGE_OUTPUT:
+            buffer_unref(self.work_space)
+            self.work_space = NULL
+            if self.next_row == self.state.n_rows:
+                self.release()
+                return FINISHED
+            out[0] = self.next_batch()
+            return OUTPUT
+        if self.state.work(&self.work_space, self.account) or self.state.poll(stage, token) != stage:
+            return YIELDED
+        self.blocked_reason = WAIT_FOR_PEERS
+        return BLOCKED
+
+    cdef Batch* next_batch(self) except NULL nogil:
+        cdef SortedColumns* columns = &self.state.columns
+        cdef int64_t n = min(self.state.n_rows - self.next_row, <int64_t> OUTPUT_ROWS)
+        cdef Batch* batch = batch_new(self.state.schema, n)
+        cdef const uint32_t* rows
+        cdef bint done = False
+        cdef int32_t i
+        qc_check(n > 0, b"the output position is before the end of the sorted rows")
         try:
-            columns_take(
-                self.columns, self.n_columns, (<uint32_t*> self.merged.data) + self.next_row, n, <Owner*> self.merged,
-                self.account, batch.columns,
-            )
+            for i in range(columns.n_columns):
+                if columns.columns[i].source == FROM_NESTED:
+                    rows = <const uint32_t*> columns.positions.data + self.next_row
+                    qc_check_rows(rows, n, self.state.n_rows, b"a sorted position is a row")
+                    batch.columns[i] = column_take(
+                        columns.columns[i].column, rows, n, <Owner*> columns.positions, self.account
+                    )
+                else:
+                    batch.columns[i] = column_slice(columns.columns[i].column, self.next_row, n)
             done = True
         finally:
             if not done:
-                batch.n_columns = 0         # columns_take has dropped the columns that it made
                 batch_unref(batch)
         self.next_row += n
-        out[0] = batch
-        return OUTPUT
+        return batch
 
     cdef void abandon(self) noexcept nogil:
         self.leave()
@@ -239,27 +186,21 @@ cdef class OrderBy(Operator):
         self.release()
 
     cdef void leave(self) noexcept nogil:
-        """Leave the barrier without a run. This driver needs no output: if it is the last, the runs are not merged."""
+        """Leave the barrier without rows. This driver needs no output: if it is the last, the sort stops."""
         if not self.delivered:
             self.delivered = True
-            if self.state.deliver(NULL, &self.membership):
-                self.state.clear()
+            self.is_last = self.state.leave(&self.membership)
+        if self.is_last and self.next_row == 0:
+            self.state.stop()
 
     cdef void release(self) noexcept nogil:
-        cdef int64_t i
-        for i in range(self.n_columns):
-            column_unref(self.columns[i])
-        struct_free(self.columns)
-        self.columns = NULL
-        self.n_columns = 0
-        self.next_row = self.n_merged
         struct_free(self.positions)
         self.positions = NULL
-        buffer_unref(self.merged)
         buffer_unref(self.scratch)
+        buffer_unref(self.work_space)
         owner_unref(<Owner*> self.rows)
-        owner_unref(<Owner*> self.merged_schema)
-        self.merged = NULL
         self.scratch = NULL
+        self.work_space = NULL
         self.rows = NULL
-        self.merged_schema = NULL
+        if self.is_last and self.state is not None:
+            self.state.drop_columns()

@@ -1,28 +1,27 @@
 """A sorted run: the rows of one driver and their order.
 
-A radix sort orders the prefixes, from the lowest byte up. It skips bytes that are the same in all rows. Then each range
-of equal prefixes is sorted by the parts of the keys that are not in the prefix. A long range is sorted by radix, one
-word of a key at a time; a short range is sorted by comparing values.
+A radix sort orders the prefixes. Then each range of equal prefixes is sorted by the parts of the keys that are not in
+the prefix. A long range is sorted by radix, one word of a key at a time; a short range is sorted by comparing values.
 
 If the query is stopped the functions return early, with entries in no order, and sort_columns raises Cancelled.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_stopped, buffer_new, buffer_unref, give_way,
-    owner_ref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.sort.order cimport (
-    STRING_WORD_BYTES, SortKey, sort_compare, sort_key_words, sort_prefixes,
+    STRING_WORD_BYTES, KeyRange, SortKey, key_range_measure, sort_compare, sort_key_words, sort_layout, sort_prefixes,
 )
+from qcore_ext.sort.radix cimport is_stopped, radix_sort_entries
 
 cdef enum:
     INSERTION_MAX = 16          # up to here insertion sort is fastest
@@ -38,14 +37,6 @@ ctypedef struct Ties:
     int32_t n_keys
     const Vector* keys
     const MemoryAccount* account        # of the query that may be stopped
-
-
-cdef inline bint is_stopped(const MemoryAccount* account) noexcept nogil:
-    """Whether the query is stopped. If it is not, other drivers may run now, as in account_check."""
-    if account_stopped(account):
-        return True
-    give_way()
-    return False
 
 
 cdef inline int compare_entries(const Ties* ties, const SortEntry* a, const SortEntry* b) noexcept nogil:
@@ -121,55 +112,6 @@ cdef void merge_sort(SortEntry* entries, SortEntry* other, int64_t n, const Ties
         copy_entries(source, n, entries, ties.account)
 
 
-cdef SortEntry* radix_sort(
-    SortEntry* entries, SortEntry* other, int64_t n, const MemoryAccount* account,
-) noexcept nogil:
-    """Sort by prefix. Returns `entries` or `other`, whichever holds the result."""
-    cdef uint32_t counts[8][256]
-    cdef SortEntry* source = entries
-    cdef SortEntry* target = other
-    cdef SortEntry* swap
-    cdef uint32_t* count
-    cdef uint32_t at, here
-    cdef uint64_t prefix
-    cdef int64_t i, start
-    cdef int digit, shift
-    memset(counts, 0, sizeof(counts))
-    start = 0
-    while start < n:
-        if is_stopped(account):
-            return source
-        for i in range(start, min(n, start + CHECK_ROWS)):
-            prefix = entries[i].prefix
-            for digit in range(8):
-                counts[digit][(prefix >> (8 * digit)) & 0xFF] += 1
-        start += CHECK_ROWS
-    for digit in range(8):
-        shift = 8 * digit
-        count = counts[digit]
-        if count[(source[0].prefix >> shift) & 0xFF] == n:
-            continue                # the same in all rows
-        at = 0
-        for i in range(256):
-            here = count[i]
-            count[i] = at
-            at += here
-        start = 0
-        while start < n:
-            if is_stopped(account):
-                return source
-            for i in range(start, min(n, start + CHECK_ROWS)):
-                prefix = (source[i].prefix >> shift) & 0xFF
-                qc_check(count[prefix] < n, b"a digit's next position is within the run")
-                target[count[prefix]] = source[i]
-                count[prefix] += 1
-            start += CHECK_ROWS
-        swap = source
-        source = target
-        target = swap
-    return source
-
-
 # --- ties ---
 
 cdef void set_words(SortEntry* entries, int64_t n, const Ties* ties, int32_t k, int64_t offset) noexcept nogil:
@@ -218,7 +160,6 @@ cdef void sort_ties(
     SortEntry* entries, SortEntry* other, int64_t n, const Ties* ties, int32_t k, int64_t offset,
 ) noexcept nogil:
     """Sort entries that are equal in all keys before k, and in key k before byte `offset`. Changes their prefixes."""
-    cdef SortEntry* sorted
     cdef Ties rest = ties[0]
     cdef int64_t end
     cdef int64_t start = 0
@@ -233,9 +174,7 @@ cdef void sort_ties(
         merge_sort(entries, other, n, &rest)
         return
     set_words(entries, n, ties, k, offset)
-    sorted = radix_sort(entries, other, n, ties.account)
-    if sorted != entries:
-        copy_entries(sorted, n, entries, ties.account)
+    radix_sort_entries(entries, other, n, ties.account)
     while start < n and not is_stopped(ties.account):
         end = start + 1
         while end < n and entries[end].prefix == entries[start].prefix:
@@ -250,43 +189,35 @@ cdef void sort_ties(
         start = end
 
 
-cdef SortEntry* sort_entries(
+cdef void sort_entries(
     SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
     const Vector* keys, const MemoryAccount* account,
 ) noexcept nogil:
-    """Sort entries whose prefixes are set. `other` has space for n. Returns the one of the two that has the result."""
     cdef Ties ties
-    cdef SortEntry* sorted
     cdef uint64_t prefix
     cdef int64_t end, i
     cdef int64_t look = 0           # the next row at which to check whether the query is stopped
     cdef int64_t start = 0
+    radix_sort_entries(entries, other, n, account)
     ties.parts = parts
     ties.first_open = first_open
     ties.n_keys = n_keys
     ties.keys = keys
     ties.account = account
-    if n <= COMPARE_MAX:
-        merge_sort(entries, other, n, &ties)
-        return entries
-    sorted = radix_sort(entries, other, n, account)
-    if sorted != entries:
-        other = entries
     while first_open < n_keys and start < n:
         if start >= look:
             if is_stopped(account):
-                return sorted
+                return
             look = start + CHECK_ROWS
-        prefix = sorted[start].prefix
+        prefix = entries[start].prefix
         end = start + 1
-        while end < n and sorted[end].prefix == prefix:
+        while end < n and entries[end].prefix == prefix:
             end += 1
         if end - start > 1:
-            sort_ties(sorted + start, other + start, end - start, &ties, first_open, 0)
+            sort_ties(entries + start, other + start, end - start, &ties, first_open, 0)
             for i in range(start, end):
-                sorted[i].prefix = prefix       # the merge of runs needs it
+                entries[i].prefix = prefix
         start = end
-    return sorted
 
 
 cdef inline void check_entries(const SortEntry* entries, int64_t n) noexcept nogil:
@@ -298,19 +229,45 @@ cdef inline void check_entries(const SortEntry* entries, int64_t n) noexcept nog
 
 
 cdef Buffer* sort_columns(
-    const Vector* keys, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys, MemoryAccount* account,
+    const Vector* keys, int64_t n, const SortKey* parts, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil:
+    cdef SortKey* laid = NULL
+    cdef KeyRange* ranges = NULL
+    cdef Buffer* entries = NULL
+    cdef int32_t k
+    if n > ROWS_MAX:
+        raise_execution(b"a driver has more than 2**32 - 2 rows to sort; use more drivers")
+        return NULL
+    try:
+        laid = <SortKey*> struct_new(max(n_keys, 1) * sizeof(SortKey))
+        ranges = <KeyRange*> struct_new(max(n_keys, 1) * sizeof(KeyRange))
+        memcpy(laid, parts, n_keys * sizeof(SortKey))
+        for k in range(n_keys):
+            key_range_measure(&ranges[k], &keys[k], n, account)
+        entries = sort_ranged(keys, n, laid, ranges, n_keys, account)
+    finally:
+        struct_free(laid)
+        struct_free(ranges)
+    return entries
+
+
+cdef Buffer* sort_ranged(
+    const Vector* keys, int64_t n, SortKey* parts, const KeyRange* ranges, int32_t n_keys, MemoryAccount* account,
+) except NULL nogil:
+    cdef uint8_t* phys = NULL
     cdef Buffer* entries = NULL
     cdef Buffer* other = NULL
     cdef SortEntry* at
     cdef uint64_t* prefixes
     cdef int64_t start = 0
     cdef int64_t i
+    cdef int32_t k, first_open
     cdef bint done = False
-    if n > ROWS_MAX:
-        raise_execution(b"a driver has more than 2**32 - 2 rows to sort; use more drivers")
-        return NULL
     try:
+        phys = <uint8_t*> struct_new(n_keys + 1)
+        for k in range(n_keys):
+            phys[k] = keys[k].phys
+        first_open = sort_layout(parts, phys, ranges, n_keys)
         entries = buffer_new(account, n * sizeof(SortEntry))
         other = buffer_new(account, n * sizeof(SortEntry))
         prefixes = <uint64_t*> other.data
@@ -322,12 +279,12 @@ cdef Buffer* sort_columns(
                 at[i].prefix = prefixes[i]
                 at[i].row = <uint32_t> i
             start += CHECK_ROWS
-        if sort_entries(at, <SortEntry*> other.data, n, parts, first_open, n_keys, keys, account) != at:
-            entries, other = other, entries
+        sort_entries(at, <SortEntry*> other.data, n, parts, first_open, n_keys, keys, account)
         account_check(account)
-        check_entries(<const SortEntry*> entries.data, n)
+        check_entries(at, n)
         done = True
     finally:
+        struct_free(phys)
         buffer_unref(other)
         if not done:
             buffer_unref(entries)
@@ -335,8 +292,7 @@ cdef Buffer* sort_columns(
 
 
 cdef SortRun* sort_run_new(
-    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t first_open, int32_t n_keys,
-    MemoryAccount* account,
+    ColumnStore* rows, CSchema* schema, const SortKey* parts, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil:
     cdef SortRun* run = NULL
     cdef int32_t k
@@ -353,7 +309,7 @@ cdef SortRun* sort_run_new(
                 run.keys[k].values = rows.columns[parts[k].column].values.data
             if rows.columns[parts[k].column].validity != NULL:
                 run.keys[k].validity = <const uint8_t*> rows.columns[parts[k].column].validity.data
-        run.entries = sort_columns(run.keys, rows.n_rows, parts, first_open, n_keys, account)
+        run.entries = sort_columns(run.keys, rows.n_rows, parts, n_keys, account)
         done = True
     finally:
         owner_unref(<Owner*> rows)

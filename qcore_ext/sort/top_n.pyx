@@ -19,7 +19,8 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.sort.order cimport SortOrder, sort_compare, sort_prefixes
-from qcore_ext.sort.run cimport SortEntry, sort_columns
+from qcore_ext.sort.radix cimport SortEntry
+from qcore_ext.sort.run cimport sort_columns
 from qcore_ext.rows.key_columns cimport (
     KeyColumns, key_columns_append, key_columns_column, key_columns_free, key_columns_new, key_columns_reserve,
     key_columns_vector,
@@ -227,9 +228,7 @@ cdef class TopN(Operator):
                 )
             for c in range(self.n_keys):
                 self.keys[c] = self.vectors[self.order.parts[c].column]
-            entries = sort_columns(
-                self.keys, n_rows, self.order.parts, self.order.first_open, self.n_keys, self.account
-            )
+            entries = sort_columns(self.keys, n_rows, self.order.parts, self.n_keys, self.account)
             order = buffer_new(self.account, n_kept * sizeof(uint32_t))
             for i in range(n_kept):
                 (<uint32_t*> order.data)[i] = (<SortEntry*> entries.data)[i].row
@@ -244,7 +243,6 @@ cdef class TopN(Operator):
                 start += CHECK_ROWS
             if n_kept > 0 and n_kept == self.count + self.offset:
                 self.full = True
-                self.worst_prefix = (<SortEntry*> entries.data)[n_kept - 1].prefix
             done = True
         finally:
             buffer_unref(validity)
@@ -254,8 +252,9 @@ cdef class TopN(Operator):
                 key_columns_free(kept)
         key_columns_free(self.rows)
         self.rows = kept
-        if not final:
+        if self.full and not final:
             self.set_worst()
+            sort_prefixes(self.order.parts, self.n_keys, self.worst, 1, &self.worst_prefix, self.account)
         return 0
 
     cdef void set_worst(self) noexcept nogil:

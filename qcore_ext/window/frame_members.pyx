@@ -14,8 +14,9 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_get
 from qcore_ext.window.previous_positions cimport occurs_before, previous_positions
-from qcore_ext.sort.order cimport SortKey, sort_prefix_layout
-from qcore_ext.sort.run cimport SortEntry, sort_columns
+from qcore_ext.sort.order cimport SortKey
+from qcore_ext.sort.radix cimport SortEntry
+from qcore_ext.sort.run cimport sort_columns
 from qcore_ext.rows.key_columns cimport (
     KeyColumns, key_columns_append, key_columns_free, key_columns_new, key_columns_reserve, key_columns_vector,
 )
@@ -123,7 +124,6 @@ cdef int find_order(
     cdef SortKey[ARGUMENTS_MAX] parts
     cdef DataType[ARGUMENTS_MAX] types
     cdef Vector[ARGUMENTS_MAX] keys
-    cdef uint8_t[ARGUMENTS_MAX] phys
     cdef KeyColumns* stored = NULL
     cdef Buffer* validity = NULL
     cdef Buffer* entries = NULL
@@ -137,7 +137,6 @@ cdef int find_order(
         parts[k].column = k
         parts[k].descending = call.descending[k]
         parts[k].nulls_first = call.nulls_first[k]
-        phys[k] = types[k].phys
     self.order = buffer_new(self.account, (self.n + 1) * sizeof(uint32_t))
     self.ranks = buffer_new(self.account, (self.n + 1) * sizeof(uint32_t))
     if self.n == 0:
@@ -150,7 +149,7 @@ cdef int find_order(
             key_columns_vector(
                 stored, k, 0, self.n, <uint8_t*> validity.data + k * (bitmap_bytes(self.n) + 64), &keys[k]
             )
-        entries = sort_columns(keys, self.n, parts, sort_prefix_layout(parts, phys, n_keys), n_keys, self.account)
+        entries = sort_columns(keys, self.n, parts, n_keys, self.account)
         entry = <const SortEntry*> entries.data
         order = <uint32_t*> self.order.data
         ranks = <uint32_t*> self.ranks.data

@@ -5,7 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.sort.order cimport SortKey, sort_compare
-from qcore_ext.sort.run cimport SortEntry, SortRun
+from qcore_ext.sort.radix cimport SortEntry
+from qcore_ext.sort.run cimport SortRun
 
 cdef enum:
     N_ARRAYS = 6

@@ -371,9 +371,7 @@ cdef class Window(Operator):
         if rows == NULL or rows.n_rows == 0:
             return 0
         self.rows = NULL
-        run = sort_run_new(
-            rows, self.input_schema, self.order.parts, self.order.first_open, self.order.n_keys, self.account
-        )
+        run = sort_run_new(rows, self.input_schema, self.order.parts, self.order.n_keys, self.account)
         try:
             partition_rows_init(&self.window, run, self.order.parts, self.n_partition, self.account)
             self.compute(run)

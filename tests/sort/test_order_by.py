@@ -13,8 +13,8 @@ import pytest
 from oracle import assert_same_rows
 from qcore.errors import MemoryLimitError, PlanError, SchemaChangeError
 from qcore_ext.ground.memory import Account
-from qcore_ext.sort.merge import SortState
 from qcore_ext.sort.order_by import OrderBy
+from qcore_ext.sort.shared_sort import SortState
 from qcore_ext.sort.top_n import TopN
 from qcore_testing.operators import run_chain
 from random_tables import KEY_TYPES, NESTED_TYPES, SIZES, random_table
