@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from qcore.connectors.base import Table, table_version
 from qcore.connectors.files import FileTable
@@ -29,10 +28,11 @@ class PlannedQuery:
     output_names: list[str] | None
     estimates: Callable[[PlanNode], float]
 
-    @cached_property
-    def lowered(self) -> LoweredPlans:
-        """The plan as it is run."""
-        return LoweredPlans(self.plan, self.output_names)
+    #: The plan as it is run. Not a cached_property: before Python 3.12 its lock may be locked in a forked child.
+    lowered: LoweredPlans = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lowered", LoweredPlans(self.plan, self.output_names))
 
 
 @dataclass(frozen=True)
