@@ -12,7 +12,7 @@ import pytest
 import qcore
 from qcore import PlanBuilder
 
-N_ROWS = 8_000_000
+N_ROWS = 16_000_000
 PLANS: dict[str, Callable[[PlanBuilder], PlanBuilder]] = {
     "sort": lambda rows: rows.order_by(["v", "k"]),
     "window": lambda rows: rows.window(partition_by=["v"], order_by=["k"], calls={"n": ("row_number",)}),
