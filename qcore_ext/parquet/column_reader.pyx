@@ -16,11 +16,11 @@ from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, TYPE_STRING, S
 from qcore_ext.data.text_check cimport is_ascii, is_utf8
 from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
+    MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
     owner_unref,
 )
 from qcore_ext.parquet.kernels cimport (
-    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_DICTIONARY_PAGE, QP_SLACK, QP_STEP, QpRuns, QpView, parquet_kernels,
+    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_DICTIONARY_PAGE, QP_SLACK, QP_STEP, QpView, parquet_kernels,
     qp_cut8, qp_cut16, qp_cut64, qp_decimals, qp_decimals_narrow, qp_decimals_wide, qp_delta_end, qp_delta_next,
     qp_delta_open, qp_msb_bits, qp_runs_bits, qp_runs_open, qp_runs_packed, qp_streams, qp_views_fixed,
     qp_views_lengths, qp_views_plain, qp_widen32,

@@ -127,7 +127,9 @@ cdef class ParquetReader(BatchReader):
         if self.rest is None or self.n_rest > self.rest.schema.n_fields or not type_equal(
             &self.rest.schema.fields[source.rest].type, &self.schema.fields[i].type
         ):
-            raise ExecutionError(f"cannot read {self.path}, row group {group}: column {i} has another type than declared")
+            raise ExecutionError(
+                f"cannot read {self.path}, row group {group}: column {i} has another type than declared"
+            )
         return 0
 
     cdef int end_rest(self) except -1:

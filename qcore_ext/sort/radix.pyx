@@ -140,7 +140,9 @@ cdef void split(
         start = end
 
 
-cdef void sort_equals(SortItem* items, SortItem* other, int64_t n, int shift, const MemoryAccount* account) noexcept nogil:
+cdef void sort_equals(
+    SortItem* items, SortItem* other, int64_t n, int shift, const MemoryAccount* account,
+) noexcept nogil:
     """Sort the ranges of items that are equal above bit `shift`."""
     cdef int64_t start = 0
     cdef int64_t end

@@ -18,14 +18,14 @@ ctypedef struct SortRun:
     int32_t n_keys
 
 
-# The entries of rows 0..n of flat canonical columns, in order. The caller owns the buffer of SortEntry. The prefixes are
+# The entries of rows 0..n of flat canonical columns, in order. The caller owns the buffer of SortEntry. Prefixes are
 # laid out for the values of these rows; of `parts` only the column and the direction are read. Raises Cancelled if the
 # account's query is stopped.
 cdef Buffer* sort_columns(
     const Vector* keys, int64_t n, const SortKey* parts, int32_t n_keys, MemoryAccount* account,
 ) except NULL nogil
 
-# Sort n entries, whose prefixes are set, in place. `other` has space for n. keys[k] has the values of key k of all rows.
+# Sort n entries, whose prefixes are set, in place. `other` has space for n. keys[k] has all rows' values of key k.
 cdef void sort_entries(
     SortEntry* entries, SortEntry* other, int64_t n, const SortKey* parts, int32_t first_open, int32_t n_keys,
     const Vector* keys, const MemoryAccount* account,

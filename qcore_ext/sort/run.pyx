@@ -14,7 +14,8 @@ from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_unref, owner_ref, owner_unref,
+    struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.rows.column_store cimport ColumnStore

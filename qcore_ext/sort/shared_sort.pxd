@@ -3,13 +3,13 @@
 Each driver delivers its rows. The last one to deliver lays out the prefixes for the rows of all. Then all drivers work,
 in three stages that each have a number of items to claim:
 
-1. COUNT: compute the prefixes of a stripe of rows, and count its rows in each part. The parts are ranges of prefixes with
-   about the same number of rows, chosen by a sample.
+1. COUNT: compute the prefixes of a stripe of rows, and count its rows in each part. The parts are ranges of prefixes
+   with about the same number of rows, chosen by a sample.
 2. SCATTER: move the rows of a stripe to their parts.
 3. SORT: sort a part within the cache, and fill its rows of the output columns.
 
-The driver that delivered last returns the columns. A driver with few rows does not wait for the others: it leaves once it
-has delivered.
+The driver that delivered last returns the columns. A driver with few rows does not wait for the others: it leaves once
+it has delivered.
 """
 
 from libc.stdint cimport int32_t, int64_t

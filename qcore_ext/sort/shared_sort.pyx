@@ -12,8 +12,8 @@ from qcore_ext.ground.bitmap cimport bitmap_bytes
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_copy, bytes_fill,
-    owner_ref, owner_unref, struct_free, struct_new,
+    Account, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_copy,
+    bytes_fill, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
@@ -329,7 +329,7 @@ cdef class SortState:
         return 0
 
     cdef int make_tie_keys(self, MemoryAccount* account) except -1 nogil:
-        """Make the keys that are compared readable by row number: the rows of several inputs are copied to one array."""
+        """Make the keys that are compared readable by row number: rows of several inputs are copied to one array."""
         cdef int64_t n = self.inputs[self.n_inputs - 1].first + self.inputs[self.n_inputs - 1].rows.n_rows
         cdef int64_t i
         cdef int32_t k

@@ -1,6 +1,6 @@
 """The output columns of a sort: flat columns that the drivers fill part by part, from sorted items.
 
-The values of a key that is wholly in the prefix are read back from the prefix, if each code is of one value. Other values
+The values of a key that is wholly in the prefix are read back from the prefix, if each code is of one value. Others
 are gathered from the stores of the drivers' rows, by row number. The rows of all stores have numbers of one sequence,
 in which each store begins at a multiple of CHUNK_ROWS: the store of a row is found by its chunk.
 """

@@ -3,9 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from qcore_ext.data.batch cimport Batch, batch_unref
-from qcore_ext.data.column cimport (
-    STORE_NESTED, Column, column_constant_null, column_new, column_ref, column_unref,
-)
+from qcore_ext.data.column cimport column_constant_null, column_new, column_ref, column_unref
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
     PHYS_VIEW, TYPE_NESTED, CSchema, DataType, phys_width,
@@ -15,7 +13,7 @@ from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, OwnerList, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_list_add,
-    owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
+    owner_list_new, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Word, Word128
