@@ -1,9 +1,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from typing_extensions import disjoint_base
+
 from qcore_ext.data.batch_reader import BatchReader
 from qcore_ext.data.schema import Schema
 
+@disjoint_base
 class ParquetReader(BatchReader):
     def __init__(
         self,
