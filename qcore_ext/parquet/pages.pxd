@@ -43,6 +43,7 @@ cdef class PageReader:
     cdef int load(self, bint kept) except -1 nogil
     cdef int more(self, int64_t n) except -1 nogil
     cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
+    cdef bint fills(self, view, int64_t size) except -1
     cdef int decompress_by_pyarrow(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
     cdef int new_body(self, int64_t size) except -1 nogil
     cdef void close(self) noexcept nogil

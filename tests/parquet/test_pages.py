@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,3 +99,25 @@ def test_damaged_pages_end_in_rows_or_an_error(first: int, last: int, variant: s
     rows, errors = map(int, child.stdout.split())
     assert rows + errors == last - first
     assert errors > 0
+
+
+def test_a_gzip_page_with_fewer_bytes_than_its_header_states(tmp_path: Path) -> None:
+    """pyarrow's codec fills the rest of its buffer with nothing: those bytes are no values."""
+    path = tmp_path / "t.parquet"
+    values = [random.Random(n).getrandbits(62) for n in range(500)]
+    options = {"use_dictionary": False, "compression": "gzip", "write_statistics": False}
+    pq.write_table(pa.table({"a": values}), path, **options)
+    data = path.read_bytes()
+    at = data.index(b"\x1f\x8b")
+    whole = zlib.decompressobj(31)
+    body = whole.decompress(data[at:])
+    length = len(data) - at - len(whole.unused_data)
+    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
+    raw = packed.compress(body[:-64]) + packed.flush()
+    end = zlib.crc32(body[:-64]).to_bytes(4, "little") + len(body[:-64]).to_bytes(4, "little")
+    comment = b"-" * (length - 10 - 1 - len(raw) - len(end)) + b"\0"
+    page = b"\x1f\x8b\x08\x10" + bytes(6) + comment + raw + end
+    assert len(page) == length and zlib.decompressobj(31).decompress(page) == body[:-64]
+    path.write_bytes(data[:at] + page + data[at + length :])
+    with pytest.raises(ExecutionError, match=r"t\.parquet, row group 0: column 'a' .* another length than its header"):
+        read_natively(path)
