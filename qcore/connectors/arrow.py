@@ -132,10 +132,9 @@ class ArrowTable:
         types = rows.schema.types
         if self._alignment(columns) is not None or any(needs_a_pass(type) and not is_text(type) for type in types):
             return None
-        checks = None
-        if self._sound is not None:
-            checks = self._sound.to_check(self._data, columns, 0, self._data.num_rows)
-        return StoredRows(TableStream(rows, max(8, rows.num_rows), TRUST_EVERYTHING), checks)
+        checks = None if self._sound is None else self._sound.text_checks(self._data, columns)
+        stored = StoredRows(TableStream(rows, max(8, rows.num_rows), TRUST_EVERYTHING), checks)
+        return stored if stored.is_checked else None
 
     def _alignment(self, columns: tuple[str, ...]) -> Alignment | None:
         """The conversion of the columns to their declared types; None if none is needed."""

@@ -126,6 +126,27 @@ class SoundColumns:
         checks = [[check for check, _ in self._unknown(data, name, start, length)] for name in columns]
         return checks if any(checks) else None
 
+    def text_checks(self, data: pa.Table, columns: Sequence[str]) -> list[list[RowChecks]]:
+        """Return for each column the checks of its chunks that have rows, also of those that are sound, in order.
+
+        No checks for a column of another type than strings.
+        """
+        return [
+            [
+                self._text_check(name, number, chunk)
+                for number, chunk in enumerate(data.column(name).chunks)
+                if len(chunk) > 0 and is_text(chunk.type)
+            ]
+            for name in columns
+        ]
+
+    def _text_check(self, name: str, number: int, chunk: pa.Array) -> RowChecks:
+        """The check of a chunk of strings. Two drivers may make it at once."""
+        check = self._checks.get((name, number))
+        if check is None:
+            check = self._checks.setdefault((name, number), RowChecks(name, chunk, _data_bytes(chunk)))
+        return check
+
     def _unknown(self, data: pa.Table, name: str, start: int, length: int) -> list[tuple[RowChecks, int]]:
         """The checks of strings that are not known to be sound as a whole, and their first rows."""
         values = data.column(name)
@@ -145,15 +166,13 @@ class SoundColumns:
         return checks
 
     def _check_of(self, name: str, number: int, chunk: pa.Array) -> RowChecks | None:
-        """The check of a chunk of strings; None if the chunk is sound. Two drivers may make it at once."""
+        """The check of a chunk of strings; None if the chunk is sound."""
         key = (name, number)
-        check = self._checks.get(key)
-        if check is None and not is_text(chunk.type):
+        if not is_text(chunk.type):
             require_sound(pa.RecordBatch.from_arrays([chunk], [name]), "the Arrow table")
             self._good.add(key)
             return None
-        if check is None:
-            check = self._checks.setdefault(key, RowChecks(name, chunk, _data_bytes(chunk)))
+        check = self._text_check(name, number, chunk)
         if check.n_left == 0:
             self._good.add(key)
             return None

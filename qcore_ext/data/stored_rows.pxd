@@ -21,11 +21,12 @@ cdef class StoredRows:
     cdef int64_t n_pieces
     cdef int64_t capacity
     cdef readonly int64_t n_rows
+    cdef readonly bint is_checked
     cdef ArrowSchema layout     # owned
     cdef RowCheck** checks      # owned, one for each column of each piece; NULL where nothing is checked. NULL: nowhere
     cdef bint has_schema(self, CSchema* schema) except -1
     cdef int fill(self, source) except -1
     cdef int add_piece(self, ArrowArray* array) except -1
-    cdef int find_checks(self, row_checks) except -1
+    cdef bint find_checks(self, row_checks) except -1
     # At most n rows, from row `start` on, in a batch of that schema, which has the rows' types. Fewer at a piece's end.
     cdef Batch* read(self, int64_t start, int64_t n, CSchema* schema, MemoryAccount* account) except NULL nogil

@@ -44,15 +44,19 @@ cdef class StoredRows:
         Read to its end. Its rows must be checked, or have row checks. Other layouts than plain ones, dictionaries for
         example, are converted by each read.
     row_checks : list of list of RowChecks, optional
-        For each column those of the arrays whose slices the batches are (see capsule.Stream).
+        For each column those of all arrays whose slices the batches are, in order; none for a column without any.
+
+    Attributes
+    ----------
+    is_checked : bool
+        Whether each batch is over the arrays of the row checks. Otherwise its rows must not be read from here.
 
     Raises ExecutionError if the stream fails.
     """
 
     def __init__(self, source, row_checks=None):
         self.fill(source)
-        if row_checks is not None:
-            self.find_checks(row_checks)
+        self.is_checked = row_checks is None or self.find_checks(row_checks)
 
     def __dealloc__(self):
         cdef int64_t i
@@ -115,24 +119,34 @@ cdef class StoredRows:
         self.n_rows += piece.array.length
         return 0
 
-    cdef int find_checks(self, row_checks) except -1:
-        """Note for each column of each piece the check of the array that it is a slice of."""
-        cdef int64_t i, k
+    cdef bint find_checks(self, row_checks) except -1:
+        """Note for each column of each piece the check of the array that it is a slice of. False: one has none."""
+        cdef int64_t i, k, at
         cdef ArrowArray* array
         cdef ArrowArray* child
-        cdef RowChecks held
+        cdef list held
+        cdef RowChecks check
         self.checks = <RowCheck**> calloc(self.n_pieces * self.layout.n_children + 1, sizeof(RowCheck*))
         if self.checks == NULL:
             raise MemoryError
         for i in range(self.layout.n_children):
+            held = row_checks[i]
+            at = 0
             for k in range(self.n_pieces):
+                if not held:
+                    break
                 array = &self.pieces[k].array
                 child = array.children[i]
-                for held in row_checks[i]:
-                    if row_check_covers(held.check, child, child.offset + array.offset, array.length):
-                        self.checks[k * self.layout.n_children + i] = <RowCheck*> owner_ref(<Owner*> held.check)
+                # Pieces come in the order of the arrays.
+                while at < len(held):
+                    check = held[at]
+                    if row_check_covers(check.check, child, child.offset + array.offset, array.length):
+                        self.checks[k * self.layout.n_children + i] = <RowCheck*> owner_ref(<Owner*> check.check)
                         break
-        return 0
+                    at += 1
+                else:
+                    return False
+        return True
 
     cdef Batch* read(self, int64_t start, int64_t n, CSchema* schema, MemoryAccount* account) except NULL nogil:
         cdef int64_t low = 0

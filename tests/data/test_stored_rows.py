@@ -109,6 +109,34 @@ def test_rows_are_checked_when_they_are_loaded() -> None:
         read(stored, table.schema, [Rows(4900, 100)])
 
 
+def test_rows_over_other_arrays_than_those_of_the_checks_are_not_used() -> None:
+    one, other = pa.array(["a", "b"]), pa.array(["c", "d"])
+    table = pa.table({"s": pa.chunked_array([one, other])})
+    checks = [RowChecks("s", array, array.buffers()[2].size) for array in (one, other)]
+    assert StoredRows(table, [checks]).is_checked
+    assert StoredRows(table).is_checked
+    for given in (checks[:1], checks[1:], checks[::-1]):
+        assert not StoredRows(table, [given]).is_checked
+
+
+def test_every_chunk_of_strings_is_checked() -> None:
+    """Also behind chunks that are sound already or have no rows, and when pyarrow drops a bitmap without nulls."""
+    texts = pa.array([f"text {n:010d}" for n in range(100)])
+    bitmap = pa.py_buffer(b"\xff" * 13)
+    for last in (damaged(), pa.Array.from_buffers(pa.string(), 5000, [None, *damaged().buffers()[1:]])):
+        whole = pa.Array.from_buffers(pa.string(), 100, [bitmap, *texts.buffers()[1:]])
+        chunks = [*(texts.slice(n, 1) for n in range(100)), texts.slice(0, 0), whole, last]
+        table = pa.table({"s": pa.chunked_array(chunks)})
+        held = ArrowTable(table)
+        assert held._sound is not None
+        held._sound.require(table, ["s"], 0, 50)
+        assert whole.null_count == 0
+        session = qcore.Session(threads=1)
+        session.register("t", held)
+        with pytest.raises(ExecutionError, match="column 's' of an Arrow batch is malformed"):
+            session.sql("select max(s) from t").to_arrow()
+
+
 def test_a_query_finds_damaged_rows_of_a_table() -> None:
     session = qcore.Session(threads=2)
     session.register("t", pa.table({"n": range(5000), "s": damaged()}))
