@@ -52,6 +52,7 @@ from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.flow.batch_spool import BatchSpool
+from qcore_ext.flow.drift import Drift
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
@@ -154,7 +155,7 @@ class Lowering:
         self._scans[node.id] = node
         pairs = list(zip(node.schema, node.columns, strict=True))
         schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
-        widens = node.on_schema_change == "evolve"
+        drift = Drift.DRIFT_WITHIN if node.on_schema_change == "evolve" else Drift.DRIFT_NONE
 
         def make(driver: int, run: Run) -> TableScan:
             open_split, filters = run.open_split, run.filters
@@ -166,7 +167,7 @@ class Lowering:
                 schema,
                 lambda split: open_split(filters.apply(node), split),
                 batch_rows,
-                widens,
+                drift,
                 stored=_stored_rows(node),
             )
 
@@ -204,7 +205,7 @@ class Lowering:
         pipeline.add(
             node.id,
             lambda driver, run: TableScan(
-                node.id, run.memory, run.parts[part], schema, opener(run), run.settings.batch_rows, widens=True
+                node.id, run.memory, run.parts[part], schema, opener(run), run.settings.batch_rows, Drift.DRIFT_WIDENS
             ),
         )
         return pipeline
@@ -561,11 +562,12 @@ class Lowering:
         name = operator_name(node.factory)
         drivers, has_input = pipeline.drivers, role != "source"
         part = self._part(lambda run: operator_maker(node.factory, run.settings, drivers, has_input))
-        evolve = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
+        evolves = isinstance(node, p.UserSource) and node.on_schema_change == "evolve"
+        drift = Drift.DRIFT_WIDENS if evolves else Drift.DRIFT_NONE
 
         def make(driver: int, run: Run) -> PythonOperator:
             of_driver = run.parts[part]
-            return PythonOperator(name, node.id, run.memory, lambda: of_driver(driver), role, schema, evolve)
+            return PythonOperator(name, node.id, run.memory, lambda: of_driver(driver), role, schema, drift)
 
         pipeline.add(node.id, make)
         return pipeline

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.config import Settings
-from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import Split
 from qcore.errors import MemoryLimitError, PlanError, QcoreError, Timeout
 from qcore.lowering.lowered import LoweredPlan, Run
@@ -22,6 +21,8 @@ from qcore.plan import nodes as p
 from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.session.scans import Scans, SplitFeed, expand_views
 from qcore.session.task_iterator import TaskIterator
+from qcore_ext.compute.widener import Widener
+from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
 from qcore_ext.execution.scheduler import WaitingForOthers, scheduler_of
@@ -239,9 +240,9 @@ class Task:
         except MemoryLimitError as error:
             raise explain_failure(error, "ResultSink", "result", "laying rows out for the reader") from None
         if not rows.schema.equals(self._last_schema):
-            self._last_schema = pa.schema(widen_schemas(Schema(self._last_schema), Schema(rows.schema)))
-            alignment = Alignment(rows.schema, list(self._last_schema), "the result", absent_is_null=True)
-            rows = alignment.batch(rows).cast(self._last_schema)
+            wide = widen_schemas(Schema(self._last_schema), Schema(rows.schema))
+            self._last_schema = pa.schema(wide)
+            rows = pa.record_batch(Widener(Account()).widen(PyBatch.from_arrow(rows, None, True), wide))
         return rows
 
     def batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:

@@ -24,5 +24,5 @@ class PythonOperator(Operator):
         make: Callable[[], Any],
         role: str,
         schema: Schema,
-        evolve: bool = False,
+        drift: int = ...,
     ) -> None: ...

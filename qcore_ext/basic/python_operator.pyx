@@ -4,14 +4,14 @@ The Python object follows the push protocol of SPEC V5; qcore.protocol_bridges a
 is taken once for each call. Batches cross by the C Data Interface; those that come back are not copied.
 """
 
-from qcore_ext.compute.widener cimport Widener
-from qcore_ext.data.batch cimport Batch, batch_unref, batch_with_schema
+from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref, batch_with_schema
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
 from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.memory cimport Account, Owner, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.flow.drift cimport DRIFT_NONE, DRIFT_WITHIN, drift_to
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
 from qcore_ext.flow.future_wait cimport FutureWait
 
@@ -77,17 +77,15 @@ cdef class PythonOperator(Operator):
         'source', 'operator' or 'sink'.
     schema : Schema
         Of the output, until `bind` returns another one.
-    evolve : bool
-        Of a source: the schemas of its batches may differ from the declared one and widen into one schema (SPEC
-        D6). Otherwise any other schema raises SchemaChangeError.
+    drift : Drift
+        Of a source. DRIFT_WIDENS: the schemas of its batches may differ from the declared one and widen into one schema
+        (SPEC D6). DRIFT_NONE: any other schema raises SchemaChangeError.
     """
     cdef object make
     cdef object user                # the object, or None before open and after close
     cdef object batch_class
     cdef str role
     cdef Schema declared
-    cdef bint evolve
-    cdef Widener widener            # None until a batch is of another schema
     cdef list earlier               # Schemas declared before the last one; batches made under them may still come
     cdef FutureWait waiting
     cdef object waited_for          # the future that was waited for last
@@ -97,7 +95,7 @@ cdef class PythonOperator(Operator):
     cdef object given               # GivenBatches of a source in checked mode, or None
 
     def __init__(
-        self, str name, str node_id, Account query_memory, make, str role, Schema schema, bint evolve=False,
+        self, str name, str node_id, Account query_memory, make, str role, Schema schema, int drift=DRIFT_NONE,
     ):
         Operator.__init__(self, name, node_id, query_memory)
         if role not in ROLES:
@@ -105,7 +103,8 @@ cdef class PythonOperator(Operator):
         self.make = make
         self.role = role
         self.declared = schema
-        self.evolve = evolve
+        # An operator that is not a source may return batches of an earlier promise.
+        self.drift = drift if role == "source" else DRIFT_WITHIN
         self.earlier = []
         self.batch_class = record_batch_class()
         self.waiting = FutureWait()
@@ -247,18 +246,20 @@ cdef class PythonOperator(Operator):
             raise ExecutionError("gave a batch, but it is the sink: no operator follows that could take it")
         self.check_sizes(given)
         batch = PyBatch.from_arrow(given, self.memory)
-        if self.role == "source" and not schema_equal(batch.batch.schema, self.output_schema):
-            return self.meet_schema(batch.batch)
-        if not schema_equal(batch.batch.schema, self.output_schema):
-            if self.was_promised(batch.batch.schema):
-                return self.widened(batch.batch)
+        if schema_equal(batch.batch.schema, self.output_schema):
+            # One schema object for all batches, so that operators downstream compare addresses only.
+            return batch_with_schema(batch.batch, self.output_schema)
+        if self.role == "source":
+            if self.drift == DRIFT_NONE:
+                raise_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.batch.schema))
+            drift_to(self, batch.batch.schema)
+        elif not self.was_promised(batch.batch.schema):
             declared = arrow_schema(Schema.wrap(self.output_schema))
             raise ExecutionError(
                 "gave a batch of another schema than output_schema() declares\n"
                 f"declared:\n{declared}\ngiven:\n{given.schema}"
             )
-        # One schema object for all batches, so that operators downstream compare addresses only.
-        return batch_with_schema(batch.batch, self.output_schema)
+        return batch_ref(batch.batch)
 
     cdef int check_sizes(self, object given) except -1:
         """Check the sizes of buffers, which only pyarrow knows. Everything else is checked at import."""
@@ -267,19 +268,6 @@ cdef class PythonOperator(Operator):
         except ValueError as error:         # pyarrow.ArrowInvalid
             raise ExecutionError(f"get_output() gave a malformed batch: {error}") from error
         return 0
-
-    cdef Batch* meet_schema(self, Batch* batch) except NULL:
-        """A source's batch has another schema than the last one: widen the output schema, the batch, or both."""
-        cdef CSchema* wide
-        if not self.evolve:
-            raise_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.schema))
-        wide = schema_widen(self.output_schema, batch.schema)
-        try:
-            if wide != self.output_schema:
-                self.set_output_schema(wide)
-        finally:
-            owner_unref(<Owner*> wide)
-        return self.widened(batch)
 
     cdef bint was_promised(self, CSchema* schema) except -1:
         """Whether the schema was declared for an earlier input and widens into the one declared now."""
@@ -291,13 +279,6 @@ cdef class PythonOperator(Operator):
                 owner_unref(<Owner*> wide)
                 return wide == self.output_schema
         return False
-
-    cdef Batch* widened(self, Batch* batch) except NULL:
-        """Widen the batch to the output schema."""
-        if self.widener is None:
-            self.widener = Widener(self.memory)
-        self.widener.aim(batch.schema, self.output_schema)
-        return self.widener.widen_batch(batch)
 
     cdef int finish(self) except -1 nogil:
         with gil:

@@ -21,8 +21,7 @@ class TableScan(Operator):
         schema: Schema,
         open_split: Callable[[Any], Any],
         batch_rows: int = 65536,
-        evolve: bool = False,
-        widens: bool = False,
+        drift: int = ...,
         stored: StoredRows | None = None,
     ) -> None: ...
     @property

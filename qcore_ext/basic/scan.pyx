@@ -4,13 +4,11 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int32_t, int64_t
 
-from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_slice, batch_unref
 from qcore_ext.data.batch_reader cimport BatchReader
 from qcore_ext.data.capsule cimport Stream
-from qcore_ext.data.schema cimport CSchema, Schema, schema_equal, type_equal
+from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
 from qcore_ext.data.stored_rows cimport StoredRows
-from qcore_ext.data.widening cimport raise_types_differ, schema_counterpart, schema_widen
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.fault cimport FAULT_SPLIT_OPEN, FAULT_SPLIT_READ, fault_here, raise_injected
@@ -18,6 +16,7 @@ from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_SPLIT
 from qcore_ext.ground.wait_token cimport WaitToken
+from qcore_ext.flow.drift cimport DRIFT_NONE, DRIFT_WIDENS, drift_to
 from qcore_ext.flow.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
 from qcore_ext.flow.split_queue cimport SPLIT_NONE, SPLIT_WAIT, RowRange, SplitAnswer, SplitQueue
 
@@ -57,12 +56,11 @@ cdef class TableScan(Operator):
         application keeps their memory.
     batch_rows : int
         Larger batches are passed on in pieces of this size.
-    evolve : bool
-        Splits may have columns in another order, of narrower types, or fewer columns, which are null then. Columns
-        that are not declared are left out (SPEC D6). Without it any difference raises SchemaChangeError.
-    widens : bool
-        Splits may have wider types, too, and a stream whose source has a true `goes_on` at its end is followed by
-        another one, perhaps with a wider schema. The scan's schema widens to theirs.
+    drift : Drift
+        DRIFT_NONE: a split of another schema raises SchemaChangeError. DRIFT_WITHIN: splits may have columns in another
+        order, of narrower types, or fewer columns, which are null then. Columns that are not declared are left out
+        (SPEC D6). DRIFT_WIDENS: splits may have wider types, too, and a stream whose source has a true `goes_on` at its
+        end is followed by another one, perhaps with a wider schema. The scan's schema widens to theirs.
     stored : StoredRows, optional
         The rows of a table in memory, of the scan's columns. Splits that the queue takes as row ranges are read from it
         without the GIL. It must have the scan's schema.
@@ -70,10 +68,6 @@ cdef class TableScan(Operator):
     cdef SplitQueue splits
     cdef object open_split
     cdef int64_t batch_rows
-    cdef bint evolve
-    cdef bint widens
-    cdef Widener widener            # None until a split differs
-    cdef bint widening              # the split being read differs
     cdef Stream stream              # the stream being read, or None
     cdef BatchReader reader         # or this
     cdef object source              # the object that open_split returned, or None
@@ -88,10 +82,9 @@ cdef class TableScan(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
-        int64_t batch_rows=65536, bint evolve=False, bint widens=False, StoredRows stored=None,
+        int64_t batch_rows=65536, int drift=DRIFT_NONE, StoredRows stored=None,
     ):
-        self.evolve = evolve
-        self.widens = widens
+        self.drift = drift
         Operator.__init__(self, "TableScan", node_id, query_memory)
         self.splits = split_queue
         self.open_split = open_split
@@ -121,15 +114,13 @@ cdef class TableScan(Operator):
         if fault_here(FAULT_SPLIT_READ):
             raise_injected(FAULT_SPLIT_READ)
         if self.read():
-            if self.widening:
-                self.widen_current()
             if self.current.n_rows > self.batch_rows:
                 return self.next_piece(out)
             out[0] = self.current
             self.current = NULL
             return OUTPUT
         with gil:
-            if self.widens and getattr(self.source, "goes_on", False):
+            if self.drift == DRIFT_WIDENS and getattr(self.source, "goes_on", False):
                 self.next_stream()
                 return YIELDED
             self.end_split()
@@ -241,9 +232,11 @@ cdef class TableScan(Operator):
             given = self.stream.schema
         else:
             given = self.reader.schema
-        self.widening = not schema_equal(given, self.output_schema)
-        if self.widening:
-            self.begin_widening(given)
+        if not schema_equal(given, self.output_schema):
+            if self.drift == DRIFT_NONE:
+                wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(given))
+                raise SchemaChangeError(f"the split does not fit the scan: {wrong}")
+            drift_to(self, given)
         elif self.reader is not None:
             # One schema object for all splits, so that operators downstream compare addresses only.
             self.reader.set_schema(self.output_schema)
@@ -252,42 +245,6 @@ cdef class TableScan(Operator):
             owner_unref(<Owner*> self.stream.schema)
             self.stream.schema = self.output_schema
         self.reading = True
-        return 0
-
-    cdef int begin_widening(self, CSchema* given) except -1:
-        cdef CSchema* wide
-        if not self.evolve and not self.widens:
-            wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(given))
-            raise SchemaChangeError(f"the split does not fit the scan: {wrong}")
-        wide = schema_widen(self.output_schema, given)
-        try:
-            if self.widens:
-                self.set_output_schema(wide)
-            else:
-                self.check_declared(wide, given)
-        finally:
-            owner_unref(<Owner*> wide)
-        if self.widener is None:
-            self.widener = Widener(self.memory)
-        self.widener.aim(given, self.output_schema)
-        return 0
-
-    cdef int check_declared(self, CSchema* wide, CSchema* given) except -1:
-        """Raise SchemaChangeError if the schema is wider than the declared one, for which the plan was made."""
-        cdef int32_t i
-        for i in range(self.output_schema.n_fields):
-            if not type_equal(&wide.fields[i].type, &self.output_schema.fields[i].type):
-                raise_types_differ(
-                    wide.fields[i].name, &self.output_schema.fields[i].type,
-                    &given.fields[schema_counterpart(given, wide, i)].type,
-                    b"the scan declares the first type, which cannot hold the other; declare a wider one",
-                )
-        return 0
-
-    cdef int widen_current(self) except -1 nogil:
-        cdef Batch* wide = self.widener.widen_batch(self.current)
-        batch_unref(self.current)
-        self.current = wide
         return 0
 
     cdef int end_split(self) except -1:

@@ -27,6 +27,8 @@ cpdef enum DriverAnswer:
 ctypedef struct OperatorSlot:
     # The state of one operator in the driver.
     PyObject* operator          # Operator, or its ContractCheck; borrowed from the Driver's lists
+    PyObject* drifting          # the Operator itself if its `drift` is set, else NULL; borrowed
+    PyObject* drift_widener     # owned Widener of its batches; NULL until one drifted
     OperatorStats* stats        # of the operator
     Batch* pending              # owned; offered to the operator and not accepted yet
     int64_t pending_bytes

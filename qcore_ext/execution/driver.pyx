@@ -10,12 +10,13 @@ from qcore_ext.data.batch cimport Batch, batch_bytes_about, batch_unref
 from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.execution.clock cimport clock_charge, clock_start
 from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
-from qcore_ext.execution.schema_meeting cimport bound_schema_clear, schema_meet
+from qcore_ext.execution.schema_meeting cimport bound_schema_clear, drift_settle, schema_meet, widener_clear
 from qcore_ext.ground.atomic cimport qc_load, qc_store
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport pool_is_short, pool_of, pool_wait
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, wall_nanos
+from qcore_ext.flow.drift cimport DRIFT_NONE
 from qcore_ext.flow.operator cimport (
     ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator,
 )
@@ -60,6 +61,8 @@ cdef class Driver:
         self.slots = <OperatorSlot*> struct_new((self.n_operators + 1) * sizeof(OperatorSlot))
         for i in range(self.n_operators):
             self.slots[i].operator = <PyObject*> (self.checks or self.operators)[i]
+            if (<Operator> self.operators[i]).drift != DRIFT_NONE:
+                self.slots[i].drifting = <PyObject*> self.operators[i]
             self.slots[i].stats = &(<Operator> self.operators[i]).stats
             self.slots[i].account = <PyObject*> (<Operator> self.operators[i]).memory
         self.blocked_at = -1
@@ -170,6 +173,8 @@ cdef class Driver:
         if answer == BLOCKED:
             clock_charge(&self.clock, &self.slots[at].stats.is_blocked)
             return self.block_at(at)
+        if batch != NULL and self.slots[at].drifting != NULL:
+            batch = drift_settle(self.slots[at].drifting, &self.slots[at].drift_widener, batch)
         clock_charge(&self.clock, &self.slots[at].stats.get_output)
         if answer == NEEDS_INPUT:
             return self.feed(at)
@@ -344,6 +349,7 @@ cdef class Driver:
             (<Operator> slot.operator).close()
             clock_charge(&self.clock, &slot.stats.finish)
             bound_schema_clear(&slot.bound)
+            widener_clear(&slot.drift_widener)
             if (<Operator> slot.operator).end_failed:
                 self.end_failed = True
 

@@ -1,4 +1,4 @@
-"""The schemas of an operator's input: binding an operator to wider schemas, and widening batches of narrower ones."""
+"""The schemas between two operators: batches are widened, and operators are bound to wider schemas. SPEC D6."""
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
@@ -32,30 +32,50 @@ cdef int schema_meet(BoundSchema* bound, PyObject* operator, PyObject* account, 
     finally:
         owner_unref(<Owner*> wide)
     if not schema_equal(given, bound.schema):
-        widen_pending(bound, account, pending)
+        if bound.widener == NULL:
+            bound.widener = new_widener(account)
+        widen_to(<Widener> bound.widener, bound.schema, pending)
     return 0
 
 
-cdef int widen_pending(BoundSchema* bound, PyObject* account, Batch** pending) except -1 nogil:
-    cdef Batch* wide
-    if bound.widener == NULL:
-        bound.widener = new_widener(account)
-    (<Widener> bound.widener).aim(pending[0].schema, bound.schema)
-    wide = (<Widener> bound.widener).widen_batch(pending[0])
-    batch_unref(pending[0])
-    pending[0] = wide
+cdef Batch* drift_settle(PyObject* giver, PyObject** widener, Batch* batch) except NULL nogil:
+    cdef CSchema* declared = (<Operator> giver).output_schema
+    cdef bint done = False
+    if schema_equal(batch.schema, declared):
+        return batch
+    try:
+        if widener[0] == NULL:
+            widener[0] = new_widener(<PyObject*> (<Operator> giver).memory)
+        widen_to(<Widener> widener[0], declared, &batch)
+        done = True
+    finally:
+        if not done:
+            batch_unref(batch)
+    return batch
+
+
+cdef int widen_to(Widener widener, CSchema* wide, Batch** batch) except -1 nogil:
+    cdef Batch* widened
+    widener.aim(batch[0].schema, wide)
+    widened = widener.widen_batch(batch[0])
+    batch_unref(batch[0])
+    batch[0] = widened
     return 0
 
 
 cdef void bound_schema_clear(BoundSchema* bound) noexcept nogil:
     owner_unref(<Owner*> bound.schema)
     bound.schema = NULL
-    if bound.widener != NULL:
-        drop_widener(bound.widener)
-        bound.widener = NULL
+    widener_clear(&bound.widener)
 
 
-# The GIL is taken only by operators whose batches were widened.
+cdef void widener_clear(PyObject** widener) noexcept nogil:
+    if widener[0] != NULL:
+        drop_widener(widener[0])
+        widener[0] = NULL
+
+
+# The GIL is taken only where batches were widened.
 
 cdef PyObject* new_widener(PyObject* account) except NULL with gil:
     widener = Widener(<Account> account)

@@ -15,6 +15,7 @@ The driver's side of the contract:
   stops early: the operator leaves every barrier it is part of and frees what it can. After `abandon` only `close` is
   called.
 - `close` is called exactly once, sink first, whatever happened before.
+- A batch of an operator whose `drift` is set is converted to the operator's output schema (flow/drift).
 
 The operator's side:
 - `get_output` answers a Poll.
@@ -64,6 +65,7 @@ cdef class Operator:
     cdef str end_call                   # "abandon" or "close"
     cdef CSchema* input_schema          # owned; the schema last bound, or NULL
     cdef CSchema* output_schema         # owned; set by open of a source, by bind of others
+    cdef int drift                      # flow.drift.Drift: how the schemas of batches may differ from output_schema
 
     cdef int open(self) except -1 nogil
     cdef int bind(self, CSchema* schema) except -1 nogil
