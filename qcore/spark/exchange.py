@@ -14,12 +14,9 @@ last stage when a task has succeeded, and for one attempt only. Spark Connect ha
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import threading
-import time
-import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -32,8 +29,9 @@ from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, Split, TableStatistics, select_fields
 from qcore.connectors.soundness import TRUST_EVERYTHING, require_sound
 from qcore.connectors.streams import ReaderStream
-from qcore.errors import Cancelled, ExecutionError, PlanError
+from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
+from qcore.spark.spark_job import SparkJob, is_connect
 
 # The setting of Spark with the folder that tasks write to. Executors and this process must see it under one path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"
@@ -41,9 +39,6 @@ MANIFEST = "partition int, name string, n_rows bigint, n_bytes bigint"
 # Spark passes 10,000 rows at a time. Larger batches are faster for the engine and cost one copy.
 FILE_BATCH_ROWS = 64 * 1024
 POLL_SECONDS = 0.02
-CANCEL_SECONDS = 10.0
-MESSAGE_LINES = 3
-RAISED = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt): ")
 
 
 class WrittenFile(NamedTuple):
@@ -175,59 +170,43 @@ class Exchange:
 
     def __init__(self, df: Any, parent: str) -> None:
         self._df = df
-        self._session = df.sparkSession
-        self._tag = f"qcore-{uuid.uuid4().hex}"
-        self.folder = os.path.join(parent, self._tag)
+        self._job = SparkJob(df.sparkSession, "qcore: partitions as Arrow files", self._write)
+        self.folder = os.path.join(parent, self._job.tag)
         os.makedirs(self.folder, mode=0o700)
-        self._process = os.getpid()
-        self._remove = weakref.finalize(self, remove_folder, self.folder, self._process)
-        self._reports = None if is_connect(df) else TaskReports.of(self._session.sparkContext)
-        self._done = threading.Event()
-        self._stopping = False
-        self._error: BaseException | None = None
+        self._remove = weakref.finalize(self, remove_folder, self.folder, os.getpid())
+        self._reports = None if is_connect(df) else TaskReports.of(df.sparkSession.sparkContext)
         self._manifest: list[WrittenFile] = []
-        self._thread = threading.Thread(target=self._run, name="qcore-spark-job", daemon=True)
 
-    def _run(self) -> None:
-        reports = None
+    def _write(self) -> list[WrittenFile]:
+        tag, reports = self._job.tag, self._reports
+        if reports is not None:
+            reports.expect(tag)
         try:
-            if self._reports is not None:
-                self._session.sparkContext.setJobGroup(self._tag, "qcore: partitions as Arrow files", True)
-                self._reports.expect(self._tag)
-                reports = self._reports.accumulator
-            else:
-                self._session.addTag(self._tag)
-            writer = partition_writer(self.folder, FILE_BATCH_ROWS, self._tag, reports)
+            accumulator = None if reports is None else reports.accumulator
+            writer = partition_writer(self.folder, FILE_BATCH_ROWS, tag, accumulator)
             self._manifest = [WrittenFile(*row) for row in self._df.mapInArrow(writer, MANIFEST).collect()]
-        except BaseException as error:  # raised to the reader of the splits
-            # Without its frames, which would keep this object and its folder alive.
-            self._error = error.with_traceback(None)
         finally:
-            if self._reports is not None:
-                self._reports.forget(self._tag)
-            self._done.set()
+            if reports is not None:
+                reports.forget(tag)
+        return self._manifest
 
     def start(self) -> None:
         """Submit the job."""
-        self._thread.start()
+        self._job.start()
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end of the job; return whether it has ended."""
-        return self._done.wait(seconds)
+        return self._job.wait(seconds)
 
     def reported(self) -> list[WrittenFile]:
         """The files of tasks that have succeeded; all files when the job has ended."""
-        if self._done.is_set() or self._reports is None:
-            return self._manifest if self._done.is_set() else []
-        return self._reports.of_job(self._tag)
+        if self._job.is_done or self._reports is None:
+            return self._manifest if self._job.is_done else []
+        return self._reports.of_job(self._job.tag)
 
     def check(self, taken: dict[int, WrittenFile]) -> None:
         """Raise the job's error, or an error if the files that were read are not those of its result."""
-        if self._error is not None:
-            if self._stopping:
-                raise Cancelled("the Spark job was cancelled")
-            raise ExecutionError(f"the Spark job failed: {message_of(self._error)}") from self._error
-        for written in self._manifest:
+        for written in self._job.result():
             if taken.get(written.partition) != written:
                 raise ExecutionError(
                     f"the Spark job ended with the file {written.name!r} of partition {written.partition}, but "
@@ -237,17 +216,7 @@ class Exchange:
 
     def stop(self) -> None:
         """Cancel the job if it still runs, and wait until it has ended."""
-        self._stopping = True
-        if self._done.is_set() or not self._thread.is_alive() or os.getpid() != self._process:
-            return
-        deadline = time.monotonic() + CANCEL_SECONDS
-        # Spark's scheduler does not know a job that is just being submitted, so the cancellation is repeated.
-        while not self._done.is_set() and time.monotonic() < deadline:
-            if is_connect(self._df):
-                self._session.interruptTag(self._tag)
-            else:
-                self._session.sparkContext.cancelJobGroup(self._tag)
-            self._done.wait(0.1)
+        self._job.stop()
 
 
 class PartitionSplits:
@@ -365,11 +334,6 @@ def remove_folder(folder: str, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_connect(df: Any) -> bool:
-    """Whether a DataFrame belongs to Spark Connect."""
-    return ".connect." in type(df).__module__
-
-
 def session_zone(df: Any) -> str | None:
     """The time zone of a DataFrame's session."""
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone", None)
@@ -396,13 +360,3 @@ def exchange_folder(df: Any) -> str:
         f"this DataFrame is computed by Spark executors of {master or 'a remote cluster'}: set {DIRECTORY_CONF} to "
         "a folder that they share with this process, or pass the DataFrame of the files themselves"
     )
-
-
-def message_of(error: BaseException) -> str:
-    """The message of a Spark error without stack traces; for an error of a Python worker, the worker's exception."""
-    text = str(error).partition("JVM stacktrace:")[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    raised = [line for line in lines if RAISED.match(line)]
-    if "Traceback (most recent call last):" in lines and raised:
-        return f"in a Python worker, {raised[-1]}"
-    return " ".join(lines[:MESSAGE_LINES]) or type(error).__name__

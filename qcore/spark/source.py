@@ -16,10 +16,11 @@ from qcore.connectors.storage import locate
 from qcore.connectors.view import ViewTable
 from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore.expression.tree import Expr
-from qcore.spark.exchange import SparkTable, is_connect, session_zone
+from qcore.spark.exchange import SparkTable, session_zone
 from qcore.spark.predicates import Untranslated
 from qcore.spark.scan_plan import FileScan, file_scan
 from qcore.spark.source_files import change_of
+from qcore.spark.spark_job import is_connect
 from qcore.spark.types import arrow_schema
 
 

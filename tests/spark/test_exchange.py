@@ -18,7 +18,7 @@ from reading import read_split, read_table
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.errors import ExecutionError, PlanError
-from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, PartitionSplits, SparkTable, message_of
+from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, PartitionSplits, SparkTable
 from qcore.spark.types import arrow_type
 
 
@@ -220,10 +220,3 @@ def test_a_partition_split_stays_in_the_process(spark: Any, exchange_dir: Path) 
     split = PartitionSplit("/x", 0, 0, Exchange(spark.range(1), str(exchange_dir)))
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(split)
-
-
-def test_the_message_of_an_error() -> None:
-    text = "An exception was thrown:\nTraceback (most recent call last):\n  File x\nValueError: no good\n"
-    assert message_of(RuntimeError(text)) == "in a Python worker, ValueError: no good"
-    assert message_of(RuntimeError("[A] b\n\nJVM stacktrace:\nx")) == "[A] b"
-    assert message_of(RuntimeError()) == "RuntimeError"
