@@ -2,7 +2,7 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_slice, batch_unref
 from qcore_ext.data.batch_reader cimport BatchReader

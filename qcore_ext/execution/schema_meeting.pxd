@@ -17,8 +17,8 @@ ctypedef struct BoundSchema:
     PyObject* widener       # owned Widener; NULL until a batch has a narrower schema
 
 
-# Convert a batch that `giver` (an Operator) returned to the giver's output schema. Takes the reference to the batch, and
-# drops it if the conversion fails. `widener[0]` is NULL or an owned Widener; it is made when it is needed first.
+# Convert a batch that `giver` (an Operator) returned to the giver's output schema. Takes the reference to the batch and
+# drops it if the conversion fails. `widener[0]` is NULL or an owned Widener; the first conversion makes it.
 cdef Batch* drift_settle(PyObject* giver, PyObject** widener, Batch* batch) except NULL nogil
 cdef void widener_clear(PyObject** widener) noexcept nogil
 # Bind `operator` (an Operator) to a schema that holds the rows of `pending[0]`, unless it is bound to one. Replaces
