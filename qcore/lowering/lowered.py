@@ -16,6 +16,7 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
 from qcore.plan import nodes as p
+from qcore.writing.page_file import PageFileWriter
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.split_queue import SplitQueue
@@ -53,8 +54,8 @@ class Run:
         The queue of each scan node by its id.
     results : BatchQueue or None
         The queue of the result; None if the plan ends in a sink.
-    output : OutputBuffer or None
-        The pages of a plan that ends in partitioned_output().
+    output : OutputBuffer, PageFileWriter or None
+        The pages of a plan that ends in partitioned_output(), in memory or in one file.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Run:
         bounds = {scan: [(bound, self.parts[bound.bridge]) for bound in of] for scan, of in plan.key_bounds.items()}
         self.filters = RuntimeFilters(bounds)
         self.results: BatchQueue | None = None if plan.results is None else self.parts[plan.results][0]
-        self.output: OutputBuffer | None = None if plan.output is None else self.parts[plan.output]
+        self.output: OutputBuffer | PageFileWriter | None = None if plan.output is None else self.parts[plan.output]
 
     def queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
         """Make the queues of one exchange."""
@@ -135,7 +136,7 @@ class LoweredPlan:
     key_bounds : mapping of str to sequence of KeyBound
         The runtime filters of scans.
     results, output : int or None
-        Parts: the queue of the result in a list, and the output buffer.
+        Parts: the queue of the result in a list, and where the pages go.
     """
 
     plan: p.PlanNode

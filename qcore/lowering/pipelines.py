@@ -30,6 +30,7 @@ from qcore.plan.planning_time import check_planning
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore.writing.file_sets import check_absent
+from qcore.writing.page_file import PageFileWriter
 from qcore.writing.partition_files import PartitionFiles
 from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.aggregate.aggregation import HashAggregation
@@ -353,15 +354,19 @@ class Lowering:
             self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
             self._aggregation(pipeline, node, steps, "final", None)
+        self._post(pipeline, node, steps)
+        return pipeline
+
+    def _post(self, pipeline: Pipeline, node: p.PlanNode, steps: AggregateSteps) -> None:
+        """Append the projection from the last aggregation's output to the node's, if they differ."""
         if not steps.is_final:
             post = self._part_of(compile_post(steps))
             pipeline.add(node.id, lambda driver, run: Project(node.id, run.memory, run.parts[post]))
-        return pipeline
 
     def _aggregation(
         self,
         pipeline: Pipeline,
-        node: p.Aggregate,
+        node: p.Aggregate | p.AggregateStep,
         steps: AggregateSteps,
         step: str,
         programs: Programs | None,
@@ -383,6 +388,21 @@ class Lowering:
                 input_schema=inputs,
             ),
         )
+
+    def aggregate_step(self, node: p.AggregateStep) -> Pipeline:
+        pipeline = self.lower(node.child)
+        steps = aggregate_steps(node.aggregate)
+        if steps.needs_all_rows:
+            raise PlanError(f"node {node.id}: an aggregate of it has no partial state; use the whole Aggregate")
+        if node.step == "partial":
+            self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))
+            return pipeline
+        if pipeline.drivers > 1:
+            kind, drivers = ("hash", self.threads) if steps.key_names else ("gather", 1)
+            pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
+        self._aggregation(pipeline, node, steps, "final", None)
+        self._post(pipeline, node, steps)
+        return pipeline
 
     def window(self, node: p.Window) -> Pipeline:
         pipeline = self.lower(node.child)
@@ -528,15 +548,17 @@ class Lowering:
         keys = list(node.keys)
         drivers, schema, rows = pipeline.drivers, pa.schema(Schema(node.schema)), Schema(node.schema)
 
-        def make_target(run: Run) -> OutputBuffer | PartitionFiles:
+        def make_target(run: Run) -> OutputBuffer | PartitionFiles | PageFileWriter:
             if node.path is None:
                 return OutputBuffer(node.kind, node.partitions, drivers, node.buffer_bytes)
             run.settings.file_access.check_path(node.path)
             check_absent(node.path, f"partitioned_output (node {node.id})")
+            if node.single_file:
+                return PageFileWriter(node.path, schema, drivers)
             return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers)
 
         target = self._part(make_target)
-        if node.path is None:
+        if node.path is None or node.single_file:
             self._output = target
         pipeline.add(
             node.id,
@@ -579,6 +601,7 @@ _METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
     p.Filter: Lowering.filter,
     p.Project: Lowering.project,
     p.Aggregate: Lowering.aggregate,
+    p.AggregateStep: Lowering.aggregate_step,
     GroupingSets: Lowering.grouping_sets,
     p.Window: Lowering.window,
     p.HashJoin: Lowering.hash_join,

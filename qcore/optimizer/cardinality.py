@@ -18,6 +18,7 @@ from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal, column_
 from qcore.expression.types import is_numeric
 from qcore.plan.nodes import (
     Aggregate,
+    AggregateStep,
     EnforceSingleRow,
     Filter,
     HashJoin,
@@ -208,7 +209,8 @@ class Estimator:
             return self.column(node.like, node.columns[node.schema.names.index(name)])
         is_added = isinstance(node, (Window, Unnest)) and name not in node.child.schema.names
         is_added = is_added or (isinstance(node, Unnest) and name in dict(node.lists).values())
-        if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, TableWrite)) or not node.children or is_added:
+        makes_columns = isinstance(node, (AggregateStep, UnionAll, RecursiveUnion, UserOperator, TableWrite))
+        if makes_columns or not node.children or is_added:
             return self._unknown(node, node.schema.field(name).type)
         return self.column(node.children[0], name)
 

@@ -13,6 +13,7 @@ from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
+    AggregateStep,
     EnforceSingleRow,
     Filter,
     HashJoin,
@@ -86,7 +87,7 @@ class _Pruner:
             return self._shared(node, wanted)
         if isinstance(node, RecursiveUnion):
             return rebuilt(node, [self.exact(child, child.schema.names) for child in node.inputs])
-        assert isinstance(node, (EnforceSingleRow, UserOperator, TableWrite, Sink))
+        assert isinstance(node, (AggregateStep, EnforceSingleRow, UserOperator, TableWrite, Sink))
         return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
 
     def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:

@@ -11,6 +11,7 @@ from qcore.expression.tree import Expr, col
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
+    AggregateStep,
     Binary,
     HashJoin,
     NestedLoopJoin,
@@ -46,7 +47,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     if isinstance(node, (HashJoin, NestedLoopJoin)):
         left, right = children
         return node.with_fields(left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
-    if isinstance(node, (Project, Aggregate, Shared)):
+    if isinstance(node, (Project, Aggregate, AggregateStep, Shared)):
         return node.with_children(*children)
     if isinstance(node, Window):
         return window_over(node, children[0])

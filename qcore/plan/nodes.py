@@ -169,6 +169,19 @@ class Aggregate(Unary):
 
 
 @dataclass(frozen=True, eq=False)
+class AggregateStep(Unary):
+    """One of the two steps of an Aggregate whose input rows are in several tasks.
+
+    `step` "partial" reads rows and gives keys and partial states, at least one row for each group. "final" reads the
+    rows of all partial steps and gives the output of `aggregate`, whose child stands for the rows that the partial step
+    reads: a Scan without a source. qcore.plan.aggregate_steps makes both.
+    """
+
+    step: str
+    aggregate: Aggregate
+
+
+@dataclass(frozen=True, eq=False)
 class SortKey:
     """A column to order by. Nulls come last, in ascending and descending order, unless `nulls_first`."""
 
@@ -470,7 +483,7 @@ class PartitionedOutput(Sink):
 
     `kind` is partitioned (by the hash of `keys`), broadcast (each consumer gets all rows) or arbitrary (a page goes to
     the consumer that asks first). Pages wait in buffers of `buffer_bytes`, or are written to Arrow files in the folder
-    `path`.
+    `path`; with `single_file` all to the one file `path` (qcore.writing.page_file).
     """
 
     kind: str
@@ -478,3 +491,4 @@ class PartitionedOutput(Sink):
     partitions: int
     buffer_bytes: int
     path: str | None = None
+    single_file: bool = False

@@ -12,6 +12,7 @@ from qcore.lowering.lowered import LoweredPlan
 from qcore.plan.nodes import (
     Aggregate,
     AggregateCall,
+    AggregateStep,
     CallbackSink,
     Filter,
     HashJoin,
@@ -223,6 +224,10 @@ def _aggregate(node: Aggregate) -> str:
     return f"{by}{calls}{sets}"
 
 
+def _aggregate_step(node: AggregateStep) -> str:
+    return f"{node.step} {_aggregate(node.aggregate)}"
+
+
 def _window(node: Window) -> str:
     calls = ", ".join(f"{call.name} = {call.function}({call.argument or ''})" for call in node.calls)
     by = f" partition by [{', '.join(node.partition_by)}]" if node.partition_by else ""
@@ -268,7 +273,11 @@ def _unnest(node: Unnest) -> str:
 
 def _output(node: PartitionedOutput) -> str:
     keys = f" by [{', '.join(node.keys)}]" if node.keys else ""
-    return f"{node.kind} into {node.partitions}{keys}" + (f" files in {node.path}" if node.path else "")
+    return f"{node.kind} into {node.partitions}{keys}" + (_path(node) if node.path else "")
+
+
+def _path(node: PartitionedOutput) -> str:
+    return f" {'pages of' if node.single_file else 'files in'} {node.path}"
 
 
 def _user(node: UserSource | UserOperator | UserSink) -> str:
@@ -283,6 +292,7 @@ _DETAILS: dict[type[PlanNode], Callable[[Any], str]] = {
     Filter: lambda node: _bare(node.predicate),
     Project: _project,
     Aggregate: _aggregate,
+    AggregateStep: _aggregate_step,
     HashJoin: _join,
     NestedLoopJoin: _join,
     Window: _window,

@@ -21,6 +21,7 @@ from qcore.plan import nodes as p
 from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.session.scans import Scans, SplitFeed, expand_views
 from qcore.session.task_iterator import TaskIterator
+from qcore.writing.page_file import PageFile, PageFileWriter
 from qcore_ext.compute.widener import Widener
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
@@ -139,7 +140,10 @@ class Task:
         self._feed = SplitFeed(self._scans, self._engine)
         self._handle = Handle(self._engine, self._feed)
         self._output: OutputBuffers | None = None
-        if run.output is not None:
+        self._page_file: PageFileWriter | None = None
+        if isinstance(run.output, PageFileWriter):
+            self._page_file = run.output
+        elif run.output is not None:
             assert isinstance(plan, p.PartitionedOutput)
             self._output = OutputBuffers(
                 self.id, plan.kind, run.output, self.schema, self._engine, self._handle, self.memory
@@ -202,6 +206,11 @@ class Task:
             raise PlanError("the plan does not end in partitioned_output() without a path: it has no output buffers")
         self.start()
         return self._output
+
+    @property
+    def page_file(self) -> PageFile | None:
+        """The file that partitioned output with `single_file` wrote; None before the task has finished."""
+        return None if self._page_file is None else self._page_file.file
 
     def _expect_batches(self) -> None:
         if self._output is not None:

@@ -1,0 +1,128 @@
+"""A plan as stages: which parts of it can run now in tasks, and what is left when their output is known.
+
+What a stage's tasks wrote becomes a table (qcore.spark.page_files.PagesTable), and a Scan of it takes the place of the
+part that was computed. So every stage is an ordinary plan over tables, and a plan is done when next_stages() returns no
+more: what is left runs in the driver process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qcore.connectors.arrow import ArrowTable
+from qcore.connectors.base import Table
+from qcore.lowering.grouping_sets import expand_grouping_sets
+from qcore.optimizer import Estimator, source_statistics
+from qcore.plan import nodes as p
+from qcore.session.scans import expand_views
+from qcore.spark.page_files import PagesTable
+from qcore.spark.stage_parts import Cutter, Limits, Stage, bytes_of_rows, is_gathered
+
+__all__ = ["Limits", "Stage", "next_stages", "with_output"]
+
+
+def next_stages(plan: p.PlanNode, limits: Limits | None = None, first_number: int = 1) -> list[Stage]:
+    """Return the stages of a plan that can run now, in any order or at the same time.
+
+    An empty list means that the plan runs in this process: it reads only what stages wrote and what this process holds.
+
+    Parameters
+    ----------
+    plan : PlanNode
+        An optimized plan whose scans have sources, or what with_output() returned.
+    limits : Limits, optional
+        Sizes that decide; by default Limits().
+    first_number : int
+        The number of the first stage.
+
+    Raises
+    ------
+    PlanError
+        A node can run in this process only, such as an operator written in Python. The message names it.
+    """
+    limits = limits or Limits()
+    plan = prepared(plan)
+    cutter = Cutter(limits, Estimator(source_statistics()), first_number)
+    cutter.check(plan)
+    if _fits_here(plan, limits) or _is_rest(plan):
+        return []
+    part = cutter.ready(plan)
+    if part is not None and not cutter.stages:
+        cutter.write(plan, part)
+    return cutter.stages
+
+
+def with_output(plan: p.PlanNode, stage: Stage, table: PagesTable | Table) -> p.PlanNode:
+    """Return the plan with the rows that a stage wrote in place of the part that the stage computed."""
+
+    def filled(node: p.PlanNode) -> p.PlanNode:
+        if isinstance(node, p.Scan):
+            return node.with_fields(source=table) if node.id == stage.scan else node
+        return _over(node, {id(child): filled(child) for child in node.children})
+
+    above = filled(stage.above)
+
+    def replaced(node: p.PlanNode) -> p.PlanNode:
+        if node.id == stage.replaces:
+            return above
+        if isinstance(node, p.SharedRead) and node.of == stage.replaces:
+            return p.Scan(node.id, node.schema, stage.scan, table, node.columns)
+        return _over(node, {id(child): replaced(child) for child in node.children})
+
+    return replaced(prepared(plan))
+
+
+def _over(node: p.PlanNode, children: Mapping[int, p.PlanNode]) -> p.PlanNode:
+    """The node over other inputs, given by the ids of the objects that they replace."""
+    if all(children[id(child)] is child for child in node.children):
+        return node
+    return node.with_children(*(children[id(child)] for child in node.children))
+
+
+def prepared(plan: p.PlanNode) -> p.PlanNode:
+    """Return the plan with views and grouping sets as the nodes that they stand for. Doing it again changes nothing."""
+    return _expanded(expand_views(plan))
+
+
+def _expanded(node: p.PlanNode) -> p.PlanNode:
+    node = _over(node, {id(child): _expanded(child) for child in node.children})
+    if not isinstance(node, p.Aggregate) or node.grouping_sets is None:
+        return node
+    output = expand_grouping_sets(node)
+    assert isinstance(output, p.Project)
+    (grouped,) = output.children
+    (repeated,) = grouped.children
+    (below,) = repeated.children
+    # Each node needs an id of its own, because parts of a plan are replaced by their ids.
+    below = below.with_fields(id=f"{node.id}.columns")
+    repeated = repeated.with_fields(id=f"{node.id}.sets", child=below)
+    grouped = grouped.with_fields(id=f"{node.id}.groups", child=repeated)
+    return output.with_fields(child=grouped)
+
+
+def _fits_here(plan: p.PlanNode, limits: Limits) -> bool:
+    """Whether all leaves are rows that stages wrote or that this process holds, and few."""
+    n_bytes = 0
+    for node in plan.walk():
+        if isinstance(node, p.Values):
+            n_bytes += node.data.nbytes
+        elif isinstance(node, p.Scan):
+            if isinstance(node.source, PagesTable):
+                n_bytes += node.source.n_bytes
+            elif isinstance(node.source, ArrowTable):
+                n_bytes += bytes_of_rows(node.source.statistics().row_count or 0, node.schema)
+            else:
+                return False
+        if n_bytes > limits.driver_bytes:
+            return False
+    return True
+
+
+def _is_rest(plan: p.PlanNode) -> bool:
+    """Whether the plan is a chain of nodes over rows that were gathered: one task would do what this process can."""
+    node = plan
+    while not isinstance(node, p.Scan):
+        if len(node.children) != 1:
+            return False
+        node = node.children[0]
+    return is_gathered(node)

@@ -1,0 +1,224 @@
+"""One file for all partitions of a task's output: pages of Arrow one behind the other, and a list of them.
+
+A file for each pair of a task and a partition would be m × n files. Here a task writes one. Each page is an Arrow IPC
+stream of one batch that can be read alone. The list of pages is not in the file: the task reports it, and a file that
+no successful task reported does not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from qcore.errors import ExecutionError
+from qcore.writing.file_sets import match_file_schema, writing
+from qcore.writing.page_layout import PageLayout
+from qcore_ext.ground.fault import fault_site
+
+
+class Page(NamedTuple):
+    """One page of a page file.
+
+    Attributes
+    ----------
+    partition : int
+        The partition that its rows belong to.
+    offset, n_bytes : int
+        Its place in the file.
+    n_rows : int
+        Its rows.
+    checksum : int
+        The CRC-32 of its bytes.
+    """
+
+    partition: int
+    offset: int
+    n_bytes: int
+    n_rows: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A complete page file.
+
+    Attributes
+    ----------
+    path : str
+        Its absolute path.
+    pages : tuple of Page
+        Its pages, by offset.
+    n_bytes : int
+        Its size.
+    """
+
+    path: str
+    pages: tuple[Page, ...]
+    n_bytes: int
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of all pages."""
+        return sum(page.n_rows for page in self.pages)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the file's description as values that JSON has."""
+        return {"path": self.path, "n_bytes": self.n_bytes, "pages": [list(page) for page in self.pages]}
+
+    @classmethod
+    def from_json(cls, held: dict[str, Any]) -> PageFile:
+        """Return the description that to_json() gave."""
+        return cls(held["path"], tuple(Page(*page) for page in held["pages"]), held["n_bytes"])
+
+
+class PageFileWriter:
+    """Receives the pages of a task's PartitionedOutput operators (see `exchange/partitioned_output`).
+
+    The file is complete when every producer has finished; then `file` describes it. Otherwise it is removed.
+
+    Parameters
+    ----------
+    path : str
+        The file to write, in a folder that exists. It must not exist.
+    schema : pyarrow.Schema
+        Schema of the rows.
+    n_producers : int
+        Number of operators that write.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, n_producers: int) -> None:
+        #: The complete file; None before.
+        self.file: PageFile | None = None
+        self._path = path
+        self._schema = schema
+        self._layout: PageLayout | None = None
+        self._lock = threading.Lock()
+        self._file: Any = None
+        self._pages: list[Page] = []
+        self._n_bytes = 0
+        self._n_producers = n_producers
+        self._complete = True
+        self._process = os.getpid()
+
+    def write(self, partition: int, page: Any) -> None:
+        """Append a page. Any thread may call it."""
+        batch = match_file_schema(pa.record_batch(page), self._schema, self._path)
+        if batch.num_rows == 0:
+            return
+        with writing(self._path):
+            with self._lock:
+                if self._layout is None:
+                    self._layout = PageLayout.of_sample(batch)
+            data = self._layout.page(batch)
+            checksum = zlib.crc32(data)
+            with self._lock:
+                file = self._open()
+                fault_site("write_rows")
+                file.write(data)
+                self._pages.append(Page(partition, self._n_bytes, len(data), batch.num_rows, checksum))
+                self._n_bytes += len(data)
+
+    def _open(self) -> Any:
+        if self._file is None:
+            fault_site("write_open")
+            self._file = open(self._path, "xb", opener=_open_private)  # noqa: SIM115 - _commit or _drop closes it
+        return self._file
+
+    def producer_done(self, finished: bool) -> None:
+        """Count an operator as done. After the last one the file is complete if all have `finished`."""
+        with self._lock:
+            self._complete = self._complete and finished
+            self._n_producers -= 1
+            if self._n_producers > 0:
+                return
+        try:
+            if self._complete:
+                self._commit()
+        finally:
+            self._drop()
+
+    def _commit(self) -> None:
+        with writing(self._path):
+            self._open()
+            fault_site("write_close")
+            file, self._file = self._file, None
+            try:
+                file.close()  # a network file system may only now find that the disk is full
+                if os.path.getsize(self._path) != self._n_bytes:
+                    raise OSError(f"it has {os.path.getsize(self._path)} bytes, and {self._n_bytes} were written")
+            except BaseException:
+                self._remove()
+                raise
+        self.file = PageFile(self._path, tuple(self._pages), self._n_bytes)
+
+    def _drop(self) -> None:
+        """Close and remove a file that is not complete. A forked child does nothing: its parent writes there."""
+        if self._file is None or os.getpid() != self._process:
+            return
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):
+            file.close()
+        self._remove()
+
+    def _remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def read_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.RecordBatch]:
+    """Read pages of a page file of `n_bytes`.
+
+    Raises
+    ------
+    ExecutionError
+        The file does not exist, or is not the one that its task wrote: it has another size, or the bytes of a page are
+        not those that were written. The message names the file.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            held = os.fstat(file).st_size
+            if held != n_bytes:
+                raise OSError(f"it has {held} bytes, and its task wrote {n_bytes}")
+            return [_read_page(file, page) for page in pages]
+        finally:
+            os.close(file)
+    except FileNotFoundError:
+        raise ExecutionError(
+            f"the file {path} of an earlier stage does not exist here: its folder must be shared by this process and "
+            "every executor, and must not be emptied while the query runs"
+        ) from None
+    except (OSError, pa.ArrowException) as error:
+        raise ExecutionError(
+            f"cannot read the file {path} of an earlier stage: {error}; run the query again"
+        ) from error
+
+
+def _read_page(file: int, page: Page) -> pa.RecordBatch:
+    parts = []
+    start, left = page.offset, page.n_bytes
+    while left:
+        part = os.pread(file, left, start)
+        if not part:
+            raise OSError(f"it ends within the page at byte {page.offset}")
+        parts.append(part)
+        start, left = start + len(part), left - len(part)
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    if zlib.crc32(data) != page.checksum:
+        raise OSError(f"the page at byte {page.offset} is damaged: its checksum differs")
+    with pa.ipc.open_stream(pa.py_buffer(data), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
+        batch = reader.read_next_batch()
+    if batch.num_rows != page.n_rows:
+        raise OSError(f"the page at byte {page.offset} has {batch.num_rows} rows, and its task wrote {page.n_rows}")
+    return batch

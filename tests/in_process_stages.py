@@ -1,0 +1,96 @@
+"""The loop over a query's stages without Spark: every task runs in this process, one after another."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+
+from qcore.config import Settings
+from qcore.plan import nodes as p
+from qcore.session.result import Result
+from qcore.session.scans import source_filter
+from qcore.spark.file_assignment import assign_splits
+from qcore.spark.fragments import Limits, Stage, next_stages, with_output
+from qcore.spark.page_files import PagesTable, QueryFolder
+from qcore.spark.plan_bytes import plan_to_bytes
+from qcore.spark.worker import TaskInput, TaskOutput, run_plan, run_task
+
+STAGES_MAX = 200
+
+
+@dataclass
+class StagesRun:
+    """Runs queries by stages.
+
+    Attributes
+    ----------
+    parent : str
+        The folder for the queries' folders.
+    limits : Limits
+        How plans are cut.
+    n_tasks : int
+        Tasks of a stage whose splits are divided.
+    stages : list of (Stage, PagesTable)
+        What ran for the last query.
+    """
+
+    parent: str
+    limits: Limits = field(default_factory=Limits)
+    n_tasks: int = 2
+    threads: int = 1
+    memory_limit: int | None = None
+    stages: list[tuple[Stage, PagesTable]] = field(default_factory=list)
+
+    def rows(self, plan: p.PlanNode) -> pa.Table:
+        """The rows of an optimized plan."""
+        with QueryFolder(self.parent) as folder:
+            left = self.rest(plan, folder)
+            return Result(left, Settings.make(self.threads, None, None, None)).to_arrow()
+
+    def rest(self, plan: p.PlanNode, folder: QueryFolder) -> p.PlanNode:
+        """What is left of a plan when all its stages have run."""
+        self.stages = []
+        while stages := next_stages(plan, self.limits, len(self.stages) + 1):
+            assert len(self.stages) < STAGES_MAX, "the plan does not come to an end"
+            for stage in stages:
+                table = self.run(stage, folder)
+                self.stages.append((stage, table))
+                plan = with_output(plan, stage, table)
+        return plan
+
+    def run(self, stage: Stage, folder: QueryFolder) -> PagesTable:
+        """Run a stage's tasks, and return what they wrote."""
+        outputs = [self.task(stage, given) for given in self.inputs(stage, folder)]
+        files = [output.file for output in outputs]
+        return PagesTable(stage.plan.schema, files, stage.n_partitions, stage.keys)
+
+    def inputs(self, stage: Stage, folder: QueryFolder) -> list[TaskInput]:
+        """The inputs of a stage's tasks."""
+        n_tasks = stage.n_tasks or self.n_tasks
+        splits: list[dict[str, Any]] = [{} for _ in range(n_tasks)]
+        for scan, how in stage.reads.items():
+            node = stage.scans[scan]
+            if how == "partition":
+                assert node.source.n_partitions == n_tasks
+                for task in range(n_tasks):
+                    splits[task][scan] = node.source.splits_of(task)
+                continue
+            listed = list(node.source.splits(node.columns, source_filter(node), 8 * n_tasks))
+            shares = assign_splits(listed, n_tasks)
+            for task in range(n_tasks):
+                splits[task][scan] = listed if how == "all" else shares[task]
+        plan = b"" if stage.on_driver else plan_to_bytes(stage.plan)
+        return [
+            TaskInput(plan, splits[task], task, folder.new_file(), self.threads, self.memory_limit)
+            for task in range(n_tasks)
+        ]
+
+    def task(self, stage: Stage, given: TaskInput) -> TaskOutput:
+        """Run one task as a worker does: what goes in and out is pickled."""
+        if stage.on_driver:
+            return run_plan(stage.plan, given)
+        output = pickle.dumps(run_task(pickle.loads(pickle.dumps(given))))
+        return cast(TaskOutput, pickle.loads(output))

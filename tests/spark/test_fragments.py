@@ -1,0 +1,184 @@
+"""Plans cut into stages: run by tasks one after another, without Spark, they give what the plan gives (SPEC S2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from in_process_stages import StagesRun
+
+import qcore
+from oracle import assert_same_rows
+from qcore import PlanBuilder, agg, col
+from qcore.errors import PlanError
+from qcore.plan import nodes as p
+from qcore.spark.fragments import Limits, next_stages
+from random_tables import random_table
+
+# No part is small: every join is partitioned, and nothing but the rest runs in this process.
+APART = Limits(3, 0, 0)
+TYPES = {
+    "k": pa.int32(),
+    "s": pa.string(),
+    "d": pa.decimal128(12, 2),
+    "f": pa.float64(),
+    "i": pa.int64(),
+    "t": pa.date32(),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of five files; keys occur often."""
+    path = tmp_path_factory.mktemp("tables")
+    (path / "l").mkdir()
+    for number in range(5):
+        rows = random_table(number, 700 * number, TYPES, 0.1)
+        keys = pa.array([None if n % 41 == 0 else n * 7 % 23 for n in range(rows.num_rows)], pa.int32())
+        pq.write_table(rows.set_column(0, "k", keys), path / "l" / f"{number}.parquet", row_group_size=300)
+    pq.write_table(pa.table({"k": pa.array(range(0, 30, 2), pa.int32()), "n": [f"name {n}" for n in range(15)]}),
+                   path / "r.parquet")  # fmt: skip
+    return path
+
+
+@pytest.fixture
+def session(folder: Path) -> qcore.Session:
+    session = qcore.Session(threads=2)
+    session.register("l", str(folder / "l"))
+    session.register("r", str(folder / "r.parquet"))
+    return session
+
+
+@pytest.fixture
+def oracle(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute(f"create view l as select * from read_parquet('{folder}/l/*.parquet')")
+        connection.execute(f"create view r as select * from read_parquet('{folder}/r.parquet')")
+        yield connection
+
+
+QUERIES = {
+    "filter and project": "select k + 1 as k1, s from l where i > 0 and k < 12",
+    "no rows": "select k, s from l where k > 1000",
+    "totals": "select count(*) n, count(s) c, sum(i) i, sum(d) d, avg(d) a, avg(i) b, min(s) m, max(t) t from l",
+    "totals of no rows": "select count(*) n, sum(i) i, avg(f) a, min(s) m from l where k > 1000",
+    "groups": "select k, count(*) n, sum(d) d, avg(f) f, min(t) t, max(s) s from l group by k",
+    "moments": "select k, stddev(f) a, var_pop(f) b, stddev_pop(i % 100) c from l group by k",
+    "groups by expressions": "select k % 5 m, upper(s) u, count(*) n, count(d) c from l group by all",
+    "distinct rows": "select distinct k, t from l",
+    "distinct arguments": "select k, count(distinct s) a, sum(distinct i) b, count(*) n from l group by k",
+    "one distinct total": "select count(distinct s) a, count(distinct k) b from l",
+    "median": "select k, median(f) m from l group by k",
+    "a median of all": "select median(f) m, max(i) x from l",
+    "filtered calls": "select k, sum(i) filter (where f > 0) a, count(*) filter (where s is null) b from l group by k",
+    "having": "select k, sum(i) a from l group by k having count(*) > 100",
+    "groups of groups": "select n, count(*) c from (select k, count(*) n from l group by k) group by n",
+    "top": "select i, s from l where i is not null order by i desc, s limit 7",
+    "top after some": "select i from l order by i nulls first limit 5 offset 4",
+    "all in order": "select k, i from l where k = 3 order by i, k",
+    "top of groups": "select k, sum(i) a from l group by k order by a desc nulls last, k limit 3",
+    "grouping sets": "select k, s, count(*) n, sum(d) d from l group by rollup (k, s)",
+    "grouping sets of no rows": "select k, count(*) n from l where k > 1000 group by grouping sets ((k), ())",
+    "constants": "select 1 a, 'x' b",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("n_tasks", "n_partitions"), [(1, 1), (2, 3), (5, 7)])
+def test_s2_queries_over_one_table(
+    name: str,
+    n_tasks: int,
+    n_partitions: int,
+    session: qcore.Session,
+    oracle: duckdb.DuckDBPyConnection,
+    tmp_path: Path,
+) -> None:
+    """S2: with 1, 2 and 5 tasks and 1, 3 and 7 partitions the answers are those of local qcore and of DuckDB."""
+    result = session.sql(QUERIES[name])
+    run = StagesRun(str(tmp_path), Limits(n_partitions, 0, 0), n_tasks)
+    actual = run.rows(result.plan)
+    assert_same_rows(actual, result.to_arrow(), ordered="order by" in QUERIES[name])
+    assert_same_rows(actual, oracle.sql(QUERIES[name]).to_arrow_table(), rel_tol=1e-7)
+    assert list(tmp_path.iterdir()) == [], "the folder is removed"
+
+
+def test_a_limit_gives_as_many_rows(session: qcore.Session, tmp_path: Path) -> None:
+    for text, n_rows in (("select k from l limit 5", 5), ("select k from l limit 10 offset 6995", 5)):
+        assert StagesRun(str(tmp_path), APART).rows(session.sql(text).plan).num_rows == n_rows
+    assert session.sql("select count(*) from l").to_arrow()[0][0].as_py() == 7000
+
+
+def test_aggregates_run_in_two_steps(session: qcore.Session, tmp_path: Path) -> None:
+    """The partial step is in the stage, and the final one in what is left."""
+    plan = session.sql("select k, avg(d) a from l group by k").plan
+    (stage,) = next_stages(plan, APART)
+    partial = stage.plan.child
+    assert (stage.n_partitions, stage.keys, stage.n_tasks) == (3, ("k",), None)
+    assert stage.reads == {partial.children[0].id: "share"}
+    assert isinstance(partial, p.AggregateStep)
+    assert partial.step == "partial"
+    assert partial.schema.names[0] == "k"
+    assert len(partial.schema) == 1 + 3, "sum, rows and nulls"
+    run = StagesRun(str(tmp_path), APART)
+    run.rows(plan)
+    rows = [table.n_rows for _, table in run.stages]
+    assert rows[0] <= 24 * 2, "24 groups in each of two tasks"
+    assert run.stages[1][0].reads == {f"{stage.replaces}.states": "partition"}
+
+
+def test_steps_can_be_explained_and_optimized(session: qcore.Session) -> None:
+    plan = session.sql("select k, avg(d) a from l where f > 0 group by k").plan
+    (stage,) = next_stages(plan, APART)
+    result = session.execute(stage.plan.child)
+    assert "AggregateStep partial by [k] a = avg(d)" in result.explain()
+    assert result.to_arrow().schema.names == stage.plan.schema.names
+    above = stage.above.with_children(result.plan)
+    final = session.execute(above)
+    assert "AggregateStep final by [k] a = avg(d)" in final.explain()
+    assert_same_rows(final.to_arrow(), session.execute(plan).to_arrow())
+
+
+def test_small_rests_need_no_task(session: qcore.Session, tmp_path: Path) -> None:
+    """What reads few bytes of stages runs in this process."""
+    run = StagesRun(str(tmp_path), Limits(3))
+    run.rows(session.sql("select n, count(*) c from (select k, count(*) n from l group by k) group by n").plan)
+    assert len(run.stages) == 1
+
+
+def test_rows_of_this_process_are_written_once(tmp_path: Path) -> None:
+    table = random_table(1, 3000, TYPES, 0.1)
+    session = qcore.Session(threads=2)
+    session.register("m", table)
+    result = session.sql("select k, count(*) n from m where i > 0 group by k")
+    run = StagesRun(str(tmp_path), APART, 3)
+    assert_same_rows(run.rows(result.plan), result.to_arrow())
+    first, _ = run.stages[0]
+    assert (first.on_driver, first.n_tasks) == (True, 1)
+    assert sum(stage.on_driver for stage, _ in run.stages) == 1
+
+
+def test_aggregates_over_nested_values(tmp_path: Path) -> None:
+    """Keys that are lists cannot be hashed: their rows are gathered."""
+    path = str(tmp_path / "n.parquet")
+    pq.write_table(pa.table({"x": [[1, 2], [3], None, [1, 2]] * 50, "v": range(200)}), path)
+    plans = [
+        PlanBuilder().scan("n", source=path).aggregate(["x"], {"n": ("count",), "v": ("sum", "v")}),
+        PlanBuilder().scan("n", source=path).aggregate([], {"a": ("min", "x")}),
+        PlanBuilder().scan("n", source=path).aggregate([], {"a": agg("count", "x", distinct=True)}),
+        PlanBuilder().scan("n", source=path).filter(col("v") > 3).unnest(["x"]).aggregate(["x"], {"n": ("count",)}),
+    ]
+    session = qcore.Session(threads=2)
+    session.register("n", path)
+    for builder in plans:
+        result = session.execute(builder.build())
+        assert_same_rows(StagesRun(str(tmp_path), APART).rows(result.plan), result.to_arrow())
+
+
+def test_what_runs_in_this_process_only_is_refused(session: qcore.Session) -> None:
+    plan = session.sql("select k, random() r from l").plan
+    with pytest.raises(PlanError, match=r"UserOperator \(node .*\) cannot run in Spark's tasks: .*without on="):
+        next_stages(plan)

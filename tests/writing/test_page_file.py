@@ -1,0 +1,189 @@
+"""Page files: complete when all producers have finished, else removed; a changed file is an error (SPEC S2, S4)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import threading
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore.errors import ExecutionError, PlanError, SchemaChangeError
+from qcore.writing.page_file import PageFile, PageFileWriter, read_pages
+from qcore_ext.ground.fault import Faults
+from random_tables import random_table
+
+SCHEMA = pa.schema([("a", pa.int64())])
+
+
+def page(*values: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
+
+
+def written(path: Path, *values: int) -> PageFile:
+    """A file with one page for each value, in partitions 0, 1 and 2 by turns."""
+    writer = PageFileWriter(str(path), SCHEMA, 1)
+    for value in values:
+        writer.write(value % 3, page(value, value))
+    writer.producer_done(True)
+    assert writer.file is not None
+    return writer.file
+
+
+def read(file: PageFile) -> list[int]:
+    return [value for batch in read_pages(file.path, file.n_bytes, file.pages) for value in batch["a"].to_pylist()]
+
+
+def test_pages_come_back(tmp_path: Path) -> None:
+    """The list of pages has place, size and rows of each, and travels as JSON."""
+    file = written(tmp_path / "a.pages", 5, 6, 7)
+    assert (file.n_rows, file.n_bytes) == (6, os.path.getsize(file.path))
+    assert [(page.partition, page.n_rows) for page in file.pages] == [(2, 2), (0, 2), (1, 2)]
+    assert PageFile.from_json(json.loads(json.dumps(file.to_json()))) == file
+    assert read(file) == [5, 5, 6, 6, 7, 7]
+    assert oct(os.stat(file.path).st_mode)[-3:] == "600"
+
+
+def test_threads_write_at_the_same_time(tmp_path: Path) -> None:
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 2)
+    threads = [
+        threading.Thread(target=lambda start=start: [writer.write(0, page(n)) for n in range(start, start + 50)])
+        for start in (0, 50)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    writer.producer_done(True)
+    assert writer.file is None, "one producer is left"
+    writer.producer_done(True)
+    assert writer.file is not None
+    assert sorted(read(writer.file)) == list(range(100))
+
+
+def test_a_file_without_rows(tmp_path: Path) -> None:
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1)
+    writer.producer_done(True)
+    assert writer.file == PageFile(str(tmp_path / "a.pages"), (), 0)
+    assert os.path.getsize(writer.file.path) == 0
+
+
+@pytest.mark.parametrize("order", [(True, False), (False, True)])
+def test_a_producer_that_failed_removes_the_file(tmp_path: Path, order: tuple[bool, bool]) -> None:
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 2)
+    writer.write(0, page(1))
+    for finished in order:
+        writer.producer_done(finished)
+    assert writer.file is None
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("site", ["write_open", "write_rows", "write_close"])
+def test_each_failing_step_removes_the_file(tmp_path: Path, site: str) -> None:
+    plan = qcore.PlanBuilder().values(pa.table({"a": range(10)})).partitioned_output(["a"], 2, path="x").build()
+    plan = plan.with_fields(path=str(tmp_path / "a.pages"), single_file=True)
+    task = qcore.Task(plan, drivers=2)
+    with Faults(site) as faults:
+        task.start()
+        with pytest.raises(qcore.QcoreError):
+            task.wait()
+    assert faults.fired
+    assert task.page_file is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_path_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.pages").write_text("kept")
+    plan = qcore.PlanBuilder().values(pa.table({"a": [1]})).partitioned_output(["a"], 2, path="x").build()
+    with pytest.raises(PlanError, match=r"a\.pages exists already"):
+        qcore.Task(plan.with_fields(path=str(tmp_path / "a.pages"), single_file=True))
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1)
+    with pytest.raises(ExecutionError, match=r"cannot write .*a\.pages"):
+        writer.write(0, page(1))
+    writer.producer_done(False)
+    assert (tmp_path / "a.pages").read_text() == "kept"
+
+
+def test_wider_rows_are_refused(tmp_path: Path) -> None:
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1)
+    with pytest.raises(SchemaChangeError, match="column 'a' changed from int64 to double"):
+        writer.write(0, pa.record_batch({"a": [1.5]}))
+    writer.producer_done(False)
+
+
+def test_a_file_that_changed_is_an_error(tmp_path: Path) -> None:
+    """S4: truncated, longer, deleted, or with other bytes: one error that names the file."""
+    file = written(tmp_path / "a.pages", 5, 6, 7)
+    data = Path(file.path).read_bytes()
+    for changed, reason in (
+        (data[:-1], f"it has {len(data) - 1} bytes, and its task wrote {len(data)}"),
+        (data + b"x", f"it has {len(data) + 1} bytes"),
+        (data[:100] + bytes([data[100] ^ 1]) + data[101:], "the page at byte 0 is damaged"),
+        (bytes(len(data)), "the page at byte 0 is damaged"),
+    ):
+        Path(file.path).write_bytes(changed)
+        with pytest.raises(ExecutionError, match=rf"cannot read the file .*a\.pages of an earlier stage: {reason}"):
+            read(file)
+    os.unlink(file.path)
+    with pytest.raises(ExecutionError, match=r"a\.pages of an earlier stage does not exist here"):
+        read(file)
+
+
+@pytest.mark.parametrize("null_share", [0.0, 0.3])
+@pytest.mark.parametrize("n_rows", [1, 2047, 10_000])
+def test_values_of_every_type(tmp_path: Path, n_rows: int, null_share: float) -> None:
+    """Narrow layouts hold the same values: short decimals, strings with offsets."""
+    types = [
+        pa.int64(),
+        pa.bool_(),
+        pa.float64(),
+        pa.date32(),
+        pa.timestamp("us"),
+        pa.decimal128(7, 2),
+        pa.decimal128(18, 3),
+        pa.decimal128(30, 5),
+        pa.string(),
+        pa.binary(),
+    ]
+    table = random_table(n_rows, n_rows, {f"c{i}": type_ for i, type_ in enumerate(types)}, null_share)
+    writer = PageFileWriter(str(tmp_path / "a.pages"), table.schema, 1)
+    for batch in table.to_batches(max_chunksize=3000):
+        writer.write(0, batch.slice(0, 1))
+        writer.write(0, batch.slice(1))
+    writer.producer_done(True)
+    assert writer.file is not None
+    batches = read_pages(writer.file.path, writer.file.n_bytes, writer.file.pages)
+    assert_same_rows(pa.Table.from_batches(batches).cast(table.schema), table)
+
+
+def test_rows_without_columns_are_counted(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_struct_array(pa.array([{}] * 5, pa.struct([])))
+    writer = PageFileWriter(str(tmp_path / "a.pages"), rows.schema, 1)
+    writer.write(0, rows)
+    writer.producer_done(True)
+    assert writer.file is not None
+    (batch,) = read_pages(writer.file.path, writer.file.n_bytes, writer.file.pages)
+    assert batch.num_rows == 5
+
+
+def test_extreme_values(tmp_path: Path) -> None:
+    digits = Decimal("9" * 16 + ".99")
+    rows = pa.record_batch(
+        {
+            "d": pa.array([digits, -digits, None, Decimal(0)], pa.decimal128(18, 2)),
+            "t": pa.array([datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31), None]),
+        }
+    )
+    writer = PageFileWriter(str(tmp_path / "a.pages"), rows.schema, 1)
+    writer.write(0, rows)
+    writer.producer_done(True)
+    assert writer.file is not None
+    (batch,) = read_pages(writer.file.path, writer.file.n_bytes, writer.file.pages)
+    assert batch.schema.field("d").type == pa.decimal64(18, 2)
+    assert batch.cast(rows.schema).equals(rows)
