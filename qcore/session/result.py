@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -175,6 +176,32 @@ class Result:
                     "read the result with to_arrow()"
                 )
         return ExecutionError(f"pandas cannot hold the result: {error}; read it with to_arrow()")
+
+    def to_spark(self, spark: Any) -> Any:
+        """Run the query and return all rows as a DataFrame of Spark. They are held in the memory of Spark's driver.
+
+        Parameters
+        ----------
+        spark : pyspark.sql.SparkSession
+            A session, classic or of Spark Connect.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Text, decimals, timestamps and dictionaries in Spark's types; unsigned integers in wider ones.
+
+        Raises
+        ------
+        PlanError
+            Spark has no type for a column, or two columns have one name.
+        ExecutionError
+            A value does not fit, such as a timestamp with nanoseconds.
+        QcoreError
+            The query failed.
+        """
+        frames = import_module("qcore.spark.frames")
+        frames.spark_arrow_schema(self.schema)
+        return frames.frame_of_rows(self.to_arrow(), spark)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))

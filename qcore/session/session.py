@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -34,7 +35,12 @@ from qcore_ext.ground.memory_pool import MemoryPool
 from qcore_ext.ground.process import ProcessLock, check_not_leaving
 
 if TYPE_CHECKING:
+    from qcore.spark.distributed_query import SparkResult
     from qcore.sql.statements import CreateView, Insert, Statement, Summarize
+
+
+# The module that runs queries on Spark. It is imported when a query asks for it.
+SPARK_QUERIES = "qcore.spark.distributed_query"
 
 
 class Session:
@@ -181,7 +187,13 @@ class Session:
         self._views.pop(name, None)
         self.plan_cache.forget(name)
 
-    def sql(self, text: str, tables: Mapping[str, Any] | None = None) -> Result:
+    @overload
+    def sql(self, text: str, tables: Mapping[str, Any] | None = None, on: None = None) -> Result: ...
+
+    @overload
+    def sql(self, text: str, tables: Mapping[str, Any] | None = None, *, on: Any) -> SparkResult: ...
+
+    def sql(self, text: str, tables: Mapping[str, Any] | None = None, on: Any = None) -> Result | SparkResult:
         """Plan a statement over the session's tables and `tables`. A query runs when its result is read.
 
         Several statements stand between semicolons. They run in order; the result is that of the last.
@@ -199,11 +211,19 @@ class Session:
             The statements.
         tables : mapping of str to source, optional
             Sources as register() takes them, for these statements only. They hide the session's tables of these names.
+        on : pyspark.sql.SparkSession, optional
+            Run the query in tasks of Spark (docs/SPARK.md). The last statement must be a query or EXPLAIN.
+
+        Returns
+        -------
+        Result or SparkResult
+            With `on` a SparkResult.
 
         Raises
         ------
         PlanError
             The text has a syntax error, names an unknown table or column, or uses a feature that qcore does not have.
+            With `on`: a part of the query runs in this process only.
         Timeout
             Planning took longer than the session's timeout.
         """
@@ -211,7 +231,7 @@ class Session:
         key = None if tables else (text, self.dialect, self.time_zone, self.settings.file_access)
         kept = None if key is None else self.plan_cache.get(key)
         if kept is not None:
-            return self._result(kept, self.plan_cache.answer(is_hit=True))
+            return self._result(kept, self.plan_cache.answer(is_hit=True), on)
         from qcore.sql.parse import import_parser
         from qcore.sql.statements import split_statements
 
@@ -221,17 +241,23 @@ class Session:
         for statement in before:
             for _ in self._statement(statement, given):
                 pass
-        return self._statement(last, given, None if before else key)
+        return self._statement(last, given, None if before else key, on)
 
-    def _statement(self, text: str, given: Mapping[str, Table], key: Hashable | None = None) -> Result:
+    def _statement(self, text: str, given: Mapping[str, Table], key: Hashable | None = None, on: Any = None) -> Any:
         """Plan a query, or carry out another statement."""
-        from qcore.sql.statements import read_statement
+        from qcore.sql.statements import Explain, read_statement
 
         known = {**self._tables, **given}
         statement = read_statement(text, self.dialect)
-        return self._query(text, known, key) if statement is None else self._carry_out(statement, known)
+        if statement is None:
+            return self._query(text, known, key, on)
+        if on is None:
+            return self._carry_out(statement, known)
+        if not isinstance(statement, Explain):
+            raise PlanError("on= runs queries, and this is another statement: run it without on=")
+        return statements.explanation(statement, self._query(statement.query, known, None, on), self.settings)
 
-    def _query(self, text: str, known: Mapping[str, Table], key: Hashable | None = None) -> Result:
+    def _query(self, text: str, known: Mapping[str, Table], key: Hashable | None = None, on: Any = None) -> Any:
         """Plan a query. With a key its plan is kept in the plan cache, if that may be."""
         state = self.plan_cache.state
         if INFORMATION_SCHEMA in text.lower():
@@ -257,7 +283,7 @@ class Session:
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
             self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
-        return self._result(query, None if key is None else self.plan_cache.answer(is_hit=False))
+        return self._result(query, None if key is None else self.plan_cache.answer(is_hit=False), on)
 
     def _information_schema(self, known: Mapping[str, Table], text: str) -> dict[str, Table]:
         """The tables of information_schema that a text names, with its other tables and the session's views."""
@@ -439,13 +465,27 @@ class Session:
             files = {name: table_in_zone(table, zone) for name, table in files.items()}
             return self._run(plan_in_zone(planned.plan, zone), planned.output_names, {**tables, **files})
 
-    def execute(self, plan: p.PlanNode) -> Result:
+    @overload
+    def execute(self, plan: p.PlanNode, on: None = None) -> Result: ...
+
+    @overload
+    def execute(self, plan: p.PlanNode, *, on: Any) -> SparkResult: ...
+
+    def execute(self, plan: p.PlanNode, on: Any = None) -> Result | SparkResult:
         """Run a plan that PlanBuilder built. Its scans name tables of this session or have a source of their own.
+
+        Parameters
+        ----------
+        plan : PlanNode
+            The plan.
+        on : pyspark.sql.SparkSession, optional
+            Run the plan in tasks of Spark. The result is then a SparkResult.
 
         Raises
         ------
         PlanError
-            A scan names a table that is not registered, or a file that the session's file_access denies.
+            A scan names a table that is not registered, or a file that the session's file_access denies. With `on`:
+            a part of the plan runs in this process only.
 
         Examples
         --------
@@ -455,10 +495,12 @@ class Session:
         1
         """
         with limit_planning(self.settings.timeout):
-            return self._run(plan, None, self._tables)
+            return self._run(plan, None, self._tables, on)
 
-    def _run(self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table]) -> Result:
-        return self._result(self._optimized(self._bound(plan, tables), output_names))
+    def _run(
+        self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table], on: Any = None
+    ) -> Any:
+        return self._result(self._optimized(self._bound(plan, tables), output_names), None, on)
 
     def _bound(self, plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
         """The plan with the source of every scan, all of which the session may read or write."""
@@ -472,7 +514,9 @@ class Session:
         of_scan = source_statistics()
         return PlannedQuery(optimize(bound, of_scan), output_names, Estimator(of_scan).rows)
 
-    def _result(self, query: PlannedQuery, found: CacheAnswer | None = None) -> Result:
+    def _result(self, query: PlannedQuery, found: CacheAnswer | None = None, on: Any = None) -> Any:
+        if on is not None:
+            return import_module(SPARK_QUERIES).spark_result(on, query, self.settings)
         return Result(query.plan, self.settings, query.output_names, query.estimates, query.lowered, found)
 
 
@@ -521,6 +565,7 @@ def bind_sources(
     return bound
 
 
+@overload
 def sql(
     text: str,
     tables: Mapping[str, Any] | None = None,
@@ -530,7 +575,35 @@ def sql(
     timeout: float | None = None,
     dialect: Dialect | str | None = None,
     time_zone: str | None = None,
-) -> Result:
+    on: None = None,
+) -> Result: ...
+
+
+@overload
+def sql(
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+    timeout: float | None = None,
+    dialect: Dialect | str | None = None,
+    time_zone: str | None = None,
+    on: Any,
+) -> SparkResult: ...
+
+
+def sql(
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+    timeout: float | None = None,
+    dialect: Dialect | str | None = None,
+    time_zone: str | None = None,
+    on: Any = None,
+) -> Result | SparkResult:
     """Run one SQL statement over `tables` in a session of its own.
 
     Parameters
@@ -541,11 +614,13 @@ def sql(
         A source is a path, a glob or a list of files, Arrow data, a pandas or polars frame, or a Spark DataFrame.
     threads, memory_limit, timeout, dialect, time_zone
         As the parameters of Session.
+    on : pyspark.sql.SparkSession, optional
+        Run the query in tasks of Spark, as in Session.sql().
 
     Returns
     -------
-    Result
-        A stream of batches; `to_arrow()` and `to_pandas()` collect them.
+    Result or SparkResult
+        A stream of batches; `to_arrow()` and `to_pandas()` collect them. With `on` a SparkResult.
 
     Raises
     ------
@@ -559,4 +634,4 @@ def sql(
     [{'b': 2}]
     """
     session = Session(threads, memory_limit, timeout=timeout, dialect=dialect, time_zone=time_zone)
-    return session.sql(text, tables)
+    return session.sql(text, tables, on=on)

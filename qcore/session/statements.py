@@ -31,7 +31,7 @@ _FIGURES = {
 _OF_ANY = ("min", "max", "approx_unique")
 
 
-def explanation(statement: Explain, result: Result, settings: Settings) -> Result:
+def explanation(statement: Explain, result: Any, settings: Settings) -> Result:
     """Result of EXPLAIN: one row, a key and the plan as text. EXPLAIN ANALYZE runs the query."""
     key = "analyzed_plan" if statement.analyze else "physical_plan"
     columns = {"explain_key": [key], "explain_value": [result.explain(statement.analyze)]}

@@ -280,7 +280,7 @@ class SparkTable:
         quoted = [f"`{name.replace('`', '``')}`" for name in names]
         # mapInArrow finds columns by unquoted names, in which dots and backticks have a meaning.
         numbered = self._df.select(*quoted).toDF(*(f"c{i}" for i in range(len(names))))
-        return PartitionSplits(Exchange(numbered, exchange_folder(self._df)))
+        return PartitionSplits(Exchange(numbered, exchange_folder(self._df.sparkSession)))
 
     def _read_names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """The columns that Spark computes: at least one, because without columns there are no rows to count."""
@@ -340,7 +340,7 @@ def session_zone(df: Any) -> str | None:
     return str(zone) if zone else None
 
 
-def exchange_folder(df: Any) -> str:
+def exchange_folder(session: Any) -> str:
     """Return the folder that tasks write to.
 
     Raises
@@ -348,15 +348,15 @@ def exchange_folder(df: Any) -> str:
     PlanError
         Executors may be on other machines, and no shared folder is configured.
     """
-    configured = df.sparkSession.conf.get(DIRECTORY_CONF, None)
+    configured = session.conf.get(DIRECTORY_CONF, None)
     if configured:
         if not os.path.isabs(configured):
             raise PlanError(f"{DIRECTORY_CONF} is {configured!r}: it must be an absolute path that executors share")
         return str(configured)
-    master = df.sparkSession.conf.get("spark.master", "") or ""
+    master = session.conf.get("spark.master", "") or ""
     if master.startswith("local"):
         return tempfile.gettempdir()
     raise PlanError(
-        f"this DataFrame is computed by Spark executors of {master or 'a remote cluster'}: set {DIRECTORY_CONF} to "
-        "a folder that they share with this process, or pass the DataFrame of the files themselves"
+        f"the executors of {master or 'a remote cluster'} write files that this process reads: set {DIRECTORY_CONF} to "
+        "a folder that they share with this process; DataFrames of files need none, unless the query runs on Spark"
     )

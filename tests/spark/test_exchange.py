@@ -169,16 +169,15 @@ def test_executors_elsewhere_need_a_shared_folder(spark: Any, conf: Any, monkeyp
         def get(self, name: str, default: Any) -> Any:
             return self.values.get(name, default)
 
-    class Frame:
+    class Session:
         def __init__(self, **values: str) -> None:
-            self.sparkSession = self
             self.conf = Conf({name.replace("_", "."): value for name, value in values.items()})
 
     with pytest.raises(PlanError, match=r"set spark\.qcore\.exchange\.dir"):
-        exchange.exchange_folder(Frame(spark_master="spark://host:7077"))
+        exchange.exchange_folder(Session(spark_master="spark://host:7077"))
     with pytest.raises(PlanError, match="must be an absolute path"):
-        exchange.exchange_folder(Frame(spark_master="local[2]", spark_qcore_exchange_dir="tmp"))
-    assert exchange.exchange_folder(Frame(spark_master="local[2]", spark_qcore_exchange_dir="/x")) == "/x"
+        exchange.exchange_folder(Session(spark_master="local[2]", spark_qcore_exchange_dir="tmp"))
+    assert exchange.exchange_folder(Session(spark_master="local[2]", spark_qcore_exchange_dir="/x")) == "/x"
 
 
 def test_streaming_frames_are_refused(spark: Any) -> None:

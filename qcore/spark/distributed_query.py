@@ -1,0 +1,442 @@
+"""A query on Spark: its stages as Spark jobs, decided one after another by the sizes of what was written before."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from qcore.config import Settings, bytes_of
+from qcore.connectors.base import Split
+from qcore.errors import Cancelled, PlanError, Timeout
+from qcore.plan import nodes as p
+from qcore.session.explain import explain_plan
+from qcore.session.plan_cache import PlannedQuery
+from qcore.session.result import Result
+from qcore.session.scans import source_filter
+from qcore.spark.exchange import exchange_folder
+from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for
+from qcore.spark.fragments import Limits, next_stages, with_output
+from qcore.spark.frames import frame_of_files, spark_arrow_schema
+from qcore.spark.page_files import PagesTable, QueryFolder, sweep
+from qcore.spark.plan_bytes import plan_to_bytes
+from qcore.spark.spark_job import SparkJob, is_connect
+from qcore.spark.stage_parts import ALL, PARTITION, Stage
+from qcore.spark.stage_stats import StageRun, describe, stages_text
+from qcore.spark.stage_task import StageWork, TaskReport, TaskWork, without_drivers
+from qcore.spark.transport import stage_job
+from qcore.spark.worker import TaskInput, run_plan
+from qcore_ext.execution.scheduler import WaitingForOthers
+from qcore_ext.ground.process import ProcessLock
+
+if TYPE_CHECKING:
+    import pandas
+
+# Settings of Spark's session, with the fields of Limits that they set.
+TASKS_CONF = "spark.qcore.tasks"
+BYTES_CONFS = {
+    "spark.qcore.broadcast.bytes": "broadcast_bytes",
+    "spark.qcore.driver.bytes": "driver_bytes",
+    "spark.qcore.partition.bytes": "partition_bytes",
+}
+# Splits asked of a table for each task.
+SPLITS_PER_TASK = 8
+# A wait is cut into slices of this length, so that Ctrl-C and a cancel from another thread are seen.
+WAIT_SLICE_SECONDS = 0.1
+
+
+def limits_of(session: Any) -> Limits:
+    """Return how plans are cut on a session of Spark: by its cores, and by its settings."""
+    sizes: dict[str, int] = {}
+    for name, field in BYTES_CONFS.items():
+        n_bytes = bytes_of(session.conf.get(name, None), name)
+        if n_bytes is not None:
+            sizes[field] = n_bytes
+    return Limits(n_tasks=n_slots(session), **sizes)
+
+
+def n_slots(session: Any) -> int:
+    """Return how many tasks can run at once.
+
+    Raises
+    ------
+    PlanError
+        `spark.qcore.tasks` is no positive number; or it is missing, and Spark Connect does not tell the cores.
+    """
+    given = session.conf.get(TASKS_CONF, None)
+    if given is not None:
+        if not str(given).isdecimal() or int(given) < 1:
+            raise PlanError(f"{TASKS_CONF} is {given!r}: it is the number of tasks that run at once, such as 16")
+        return int(given)
+    cpus = max(1, int(session.conf.get("spark.task.cpus", None) or 1))
+    if not is_connect(session):
+        return max(1, int(session.sparkContext.defaultParallelism) // cpus)
+    parallelism = session.conf.get("spark.default.parallelism", None)
+    if parallelism is None:
+        raise PlanError(
+            f"Spark Connect does not tell how many cores there are: set {TASKS_CONF} to the number of tasks that can "
+            "run at once"
+        )
+    return max(1, int(parallelism) // cpus)
+
+
+class StageLoop:
+    """Runs the stages of one query. One thread runs it; any thread may cancel it.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        Where the stages run.
+    plan : PlanNode
+        An optimized plan.
+    settings : Settings
+        Those of the query.
+    folder : QueryFolder
+        For what tasks write.
+    """
+
+    def __init__(self, session: Any, plan: p.PlanNode, settings: Settings, folder: QueryFolder) -> None:
+        #: What ran, and what runs.
+        self.runs: list[StageRun] = []
+        self._session = session
+        self._plan = plan
+        self._settings = settings
+        self._folder = folder
+        self._limits = limits_of(session)
+        self._jobs: list[SparkJob[list[TaskReport]]] = []
+        self._cancelled = threading.Event()
+
+    def run(self, deadline: float | None) -> p.PlanNode:
+        """Run all stages; return what is left of the plan, which reads what they wrote.
+
+        Raises
+        ------
+        QcoreError
+            A stage failed; Cancelled or Timeout if it was stopped. No job runs afterwards.
+        """
+        plan = self._plan
+        try:
+            while stages := next_stages(plan, self._limits, len(self.runs) + 1):
+                for run in self._run_stages(stages, deadline):
+                    assert run.table is not None
+                    plan = with_output(plan, run.stage, run.table)
+        finally:
+            for job in self._jobs:
+                job.stop()
+        return plan
+
+    def cancel(self) -> None:
+        """Stop the stages that run. Any thread may call it."""
+        self._cancelled.set()
+        for job in list(self._jobs):
+            job.cancel()
+
+    def progress(self) -> tuple[int, int]:
+        """Return how many tasks have ended, and how many have been started."""
+        done = sum(run.n_tasks for run in self.runs if run.table is not None)
+        running = [job for job in list(self._jobs) if not job.is_done]
+        return done + sum(job.progress()[0] for job in running), sum(run.n_tasks for run in self.runs)
+
+    def _run_stages(self, stages: Sequence[Stage], deadline: float | None) -> list[StageRun]:
+        """Run stages that do not need each other, at the same time."""
+        started = time.monotonic()
+        self._jobs.clear()
+        waiting: list[tuple[StageRun, SparkJob[list[TaskReport]]]] = []
+        runs: list[StageRun] = []
+        for stage in stages:
+            tasks = self._tasks(stage)
+            run = StageRun(stage, len(tasks))
+            runs.append(run)
+            self.runs.append(run)
+            if not stage.on_driver:
+                job = stage_job(
+                    self._session, f"qcore, stage {stage.number}: {describe(stage)}", self._work(stage), tasks
+                )
+                self._jobs.append(job)
+                waiting.append((run, job))
+                self._check(deadline)
+                job.start()
+        for run in runs:
+            if run.stage.on_driver:
+                self._check(deadline)
+                moment = time.monotonic()
+                self._finish(run, [self._run_here(run.stage)], moment)
+        for run, job in waiting:
+            with WaitingForOthers():
+                while not job.wait(WAIT_SLICE_SECONDS):
+                    self._check(deadline)
+            self._check(deadline)
+            self._finish(run, job.result(), started)
+        return runs
+
+    def _check(self, deadline: float | None) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled("the query was cancelled")
+        if deadline is not None and time.monotonic() > deadline:
+            raise Timeout(f"the query ran longer than its timeout of {self._settings.timeout} s")
+
+    def _finish(self, run: StageRun, reports: list[TaskReport], started: float) -> None:
+        stage = run.stage
+        run.reports = reports
+        run.wall_seconds = time.monotonic() - started
+        files = [report.file for report in reports]
+        run.table = PagesTable(stage.plan.schema, files, stage.n_partitions, stage.keys)
+
+    def _work(self, stage: Stage) -> StageWork:
+        plan = plan_to_bytes(stage.plan)
+        return StageWork(stage.number, plan, self._folder.path, self._settings.memory_limit, self._settings.batch_rows)
+
+    def _tasks(self, stage: Stage) -> list[TaskWork]:
+        """What each task of a stage reads."""
+        listed: dict[str, list[Split]] = {}
+        for scan, how in stage.reads.items():
+            if how != PARTITION:
+                listed[scan] = self._splits(stage.scans[scan])
+        shared = [splits for scan, splits in listed.items() if stage.reads[scan] != ALL]
+        n_tasks = stage.n_tasks
+        if n_tasks is None:
+            sizes = [sum(bytes_of_splits(splits)) for splits in shared]
+            n_tasks = n_tasks_for(sum(sizes), max(map(len, shared), default=0), self._limits.n_tasks)
+        given: list[dict[str, list[Split]]] = [{} for _ in range(n_tasks)]
+        for scan, how in stage.reads.items():
+            if how == PARTITION:
+                for task in range(n_tasks):
+                    given[task][scan] = stage.scans[scan].source.splits_of(task)
+            else:
+                shares = [listed[scan]] * n_tasks if how == ALL else assign_splits(listed[scan], n_tasks)
+                for task in range(n_tasks):
+                    given[task][scan] = shares[task]
+        return [TaskWork(task, splits) for task, splits in enumerate(given)]
+
+    def _splits(self, scan: p.Scan) -> list[Split]:
+        target = self._limits.n_tasks * SPLITS_PER_TASK
+        splits = scan.source.splits(scan.columns, source_filter(scan), target)
+        try:
+            return list(splits)
+        finally:
+            close = getattr(splits, "close", None)
+            if close is not None:
+                close()
+
+    def _run_here(self, stage: Stage) -> TaskReport:
+        """Run the only task of a stage in this process."""
+        (task,) = self._tasks(stage)
+        settings = self._settings
+        started = time.perf_counter_ns()
+        given = TaskInput(
+            b"",
+            task.splits,
+            0,
+            self._folder.new_file(),
+            settings.threads,
+            settings.memory_limit,
+            settings.batch_rows,
+        )
+        output = run_plan(stage.plan, given)
+        nanos = time.perf_counter_ns() - started
+        return TaskReport(0, output.file, "", 0, 0, settings.threads, nanos, without_drivers(output.stats))
+
+
+class SparkResult:
+    """The rows of a query whose stages run on Spark. The stages run when the first row is read, and once.
+
+    What stages wrote is kept until close(), or until the result is freed: reading the result again reads it again.
+
+    Attributes
+    ----------
+    plan : PlanNode
+        The optimized plan.
+    schema : pyarrow.Schema
+        Schema of the result, known before the query runs.
+
+    Examples
+    --------
+    >>> import qcore  # doctest: +SKIP
+    >>> result = qcore.sql("select k, sum(x) as s from 't.parquet' group by k", on=spark)  # doctest: +SKIP
+    >>> result.to_arrow().num_rows  # doctest: +SKIP
+    2
+    """
+
+    trust = "everything"
+
+    def __init__(self, session: Any, query: PlannedQuery, settings: Settings) -> None:
+        self.plan = query.plan
+        self.schema: pa.Schema = query.lowered.schema
+        self._session = session
+        self._query = query
+        self._settings = settings
+        self._lock = ProcessLock()
+        self._loop: StageLoop | None = None
+        self._folder: QueryFolder | None = None
+        self._rest: Result | None = None
+        self._is_cancelled = False
+        self._is_closed = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._final()
+
+    def _final(self) -> Result:
+        """What is left of the query when its stages have run."""
+        timeout = self._settings.timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            if self._is_closed:
+                raise PlanError("the result was closed, and what its stages wrote is removed: run the query again")
+            if self._is_cancelled:
+                raise Cancelled("the query was cancelled")
+            if self._rest is None:
+                self._rest = self._run_stages(deadline)
+            return self._rest
+
+    def _run_stages(self, deadline: float | None) -> Result:
+        parent = exchange_folder(self._session)
+        sweep(parent)
+        folder = QueryFolder(parent)
+        try:
+            self._loop = StageLoop(self._session, self.plan, self._settings, folder)
+            if self._is_cancelled:
+                self._loop.cancel()
+            rest = self._loop.run(deadline)
+        except BaseException:
+            folder.close()
+            raise
+        self._folder = folder
+        return Result(rest, self._settings, self._query.output_names)
+
+    def to_arrow(self) -> pa.Table:
+        """Run the query and return all rows as a pyarrow.Table. The last rows are charged to its memory limit.
+
+        Raises
+        ------
+        QcoreError
+            The query failed.
+        """
+        return self._final().to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Run the query and return all rows as a pandas.DataFrame.
+
+        Raises
+        ------
+        QcoreError
+            The query failed, or a value does not fit.
+        """
+        return self._final().to_pandas()
+
+    def to_spark(self, spark: Any = None) -> Any:
+        """Run the query and return its rows as a DataFrame of Spark, over files in the query's folder.
+
+        The files are kept until close(), or until both the result and the DataFrame are freed. Each is a partition.
+
+        Parameters
+        ----------
+        spark : pyspark.sql.SparkSession, optional
+            The session of the DataFrame; by default the one that the query runs on.
+
+        Raises
+        ------
+        PlanError
+            Spark has no type for a column, or two columns have one name.
+        ExecutionError
+            A value does not fit, such as a timestamp with nanoseconds.
+        QcoreError
+            The query failed.
+        """
+        spark_arrow_schema(self.schema)
+        final = self._final()
+        assert self._folder is not None
+        frame = frame_of_files(final, self.schema, self._folder.path, spark or self._session)
+        frame._qcore_result = self  # keeps the files
+        return frame
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def explain(self, analyze: bool = False) -> str:
+        """Return the plan as text and, once they have run, the stages: sizes, times, where each ran.
+
+        Parameters
+        ----------
+        analyze : bool
+            Run the query first, and show what ran in this process at the end with its rows and times.
+
+        Raises
+        ------
+        QcoreError
+            The query cannot run on Spark, or with `analyze` it failed.
+        """
+        text = explain_plan(self.plan, self._query.estimates)
+        if analyze:
+            final = self._final()
+            return f"{text}\n\n{self._stages_text()}\n\nin this process:\n{final.explain(analyze=True)}"
+        return f"{text}\n\n{self._stages_text()}"
+
+    def _stages_text(self) -> str:
+        loop = self._loop
+        if loop is not None:
+            return stages_text(loop.runs) if loop.runs else "no stages: all runs in this process"
+        stages = next_stages(self.plan, limits_of(self._session))
+        if not stages:
+            return "no stages: all runs in this process"
+        first = "\n".join(f"stage {stage.number}: {describe(stage)}" for stage in stages)
+        return f"the first stages; the others are decided by the sizes of what these write:\n{first}"
+
+    def stats(self) -> dict[str, Any]:
+        """Return what the stages did so far. Callable at any time.
+
+        Returns
+        -------
+        dict
+            `stages`: for each its number, tasks, rows and bytes written, times in ns, hosts, and `pipelines`, the
+            counters of operators added up over its tasks. `final`: the counters of what ran in this process at the
+            end, as Result.stats(), or None.
+        """
+        runs = [] if self._loop is None else list(self._loop.runs)
+        final = self._rest
+        return {"stages": [run.stats() for run in runs], "final": None if final is None else final.stats()}
+
+    def progress(self) -> tuple[int, int]:
+        """Return how many tasks of the stages have ended, and how many have been started so far."""
+        return (0, 0) if self._loop is None else self._loop.progress()
+
+    def cancel(self) -> None:
+        """Stop the query, also its Spark jobs. Reading then raises Cancelled. Any thread may call it."""
+        self._is_cancelled = True
+        if self._loop is not None:
+            self._loop.cancel()
+        if self._rest is not None:
+            self._rest.cancel()
+
+    def close(self) -> None:
+        """Stop the query, and remove what its stages wrote. DataFrames of to_spark() can no longer be read."""
+        self.cancel()
+        with self._lock:
+            self._is_closed = True
+            self._rest = None
+            if self._folder is not None:
+                self._folder.close()
+
+    def __enter__(self) -> SparkResult:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def spark_result(session: Any, query: PlannedQuery, settings: Settings) -> SparkResult:
+    """Return the result of a query on a session of Spark.
+
+    Raises
+    ------
+    PlanError
+        `session` is no session of Spark, or a part of the query runs in this process only.
+    """
+    if not hasattr(session, "createDataFrame") or not hasattr(session, "conf"):
+        kind = f"{type(session).__module__}.{type(session).__qualname__}"
+        raise PlanError(f"on= takes a SparkSession, not a {kind}: pass SparkSession.builder.getOrCreate()")
+    next_stages(query.plan, Limits())
+    return SparkResult(session, query, settings)

@@ -1,0 +1,163 @@
+"""A task of a stage inside a Python worker of Spark: what goes in, what it may use, and what it reports."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from qcore.connectors.base import Split
+from qcore.errors import MemoryLimitError
+from qcore.spark.worker import TaskInput, run_task
+from qcore.writing.page_file import PageFile
+
+# What qcore and pyarrow need of a worker's address space before the first row, and what is left to Python and Arrow.
+RESERVED_BYTES = 256 << 20
+LIMIT_BYTES_MIN = 128 << 20
+
+
+@dataclass(frozen=True)
+class StageWork:
+    """What all tasks of a stage share.
+
+    Attributes
+    ----------
+    number : int
+        The stage's number, for messages.
+    plan : bytes
+        Its plan (qcore.spark.plan_bytes).
+    folder : str
+        Where tasks write their files.
+    memory_limit : int or None
+        Bytes that a task may use; None: no limit but that of its process.
+    batch_rows : int or None
+        Rows of a batch that sources aim at; None: the default.
+    """
+
+    number: int
+    plan: bytes
+    folder: str
+    memory_limit: int | None = None
+    batch_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class TaskWork:
+    """What one task reads."""
+
+    partition: int
+    splits: dict[str, list[Split]]
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What a successful task reports.
+
+    Attributes
+    ----------
+    partition : int
+        The number of the task within its stage.
+    file : PageFile
+        The file that it wrote.
+    host, process
+        Where it ran.
+    attempt : int
+        The number of its attempt, from 0.
+    threads : int
+        The number of its drivers.
+    wall_nanos : int
+        How long it ran.
+    stats : dict
+        The value of Task.stats(), without that of single drivers.
+    """
+
+    partition: int
+    file: PageFile
+    host: str
+    process: int
+    attempt: int
+    threads: int
+    wall_nanos: int
+    stats: dict[str, Any]
+
+
+def run_bytes(stage: bytes, task: bytes, threads: int, attempt: int) -> bytes:
+    """Run one task, given and reported as bytes.
+
+    Raises
+    ------
+    QcoreError
+        The task failed. Its file is removed.
+    """
+    work: StageWork = pickle.loads(stage)
+    given: TaskWork = pickle.loads(task)
+    started = time.perf_counter_ns()
+    name = f"s{work.number:03d}-t{given.partition:05d}-{os.urandom(16).hex()}.pages"
+    output = run_task(
+        TaskInput(
+            work.plan,
+            given.splits,
+            given.partition,
+            os.path.join(work.folder, name),
+            threads,
+            memory_limit_here(work.memory_limit),
+            work.batch_rows,
+        )
+    )
+    report = TaskReport(
+        given.partition,
+        output.file,
+        socket.gethostname(),
+        os.getpid(),
+        attempt,
+        threads,
+        time.perf_counter_ns() - started,
+        without_drivers(output.stats),
+    )
+    return pickle.dumps(report, protocol=5)
+
+
+def without_drivers(stats: dict[str, Any]) -> dict[str, Any]:
+    """The value of Task.stats() without the counters of single drivers, which are many."""
+    pipelines = [
+        {
+            **pipeline,
+            "operators": [
+                {name: value for name, value in operator.items() if name != "drivers"}
+                for operator in pipeline["operators"]
+            ],
+        }
+        for pipeline in stats["pipelines"]
+    ]
+    return {**stats, "pipelines": pipelines}
+
+
+def memory_limit_here(limit: int | None) -> int | None:
+    """Return the memory limit of a task in this process: `limit`, or what its address space leaves, if that is less.
+
+    Spark limits the address space of its Python workers to spark.executor.pyspark.memory, divided by the cores of the
+    executor.
+
+    Raises
+    ------
+    MemoryLimitError
+        The address space leaves too little.
+    """
+    import resource
+
+    space = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if space == resource.RLIM_INFINITY:
+        return limit
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    left = space - used - RESERVED_BYTES
+    if left < LIMIT_BYTES_MIN:
+        raise MemoryLimitError(
+            f"Spark gives this Python worker {space >> 20} MB (spark.executor.pyspark.memory divided by the executor's "
+            f"cores), of which {used >> 20} MB are used before the first row: at least "
+            f"{(used + RESERVED_BYTES + LIMIT_BYTES_MIN) >> 20} MB are needed for each core"
+        )
+    return left if limit is None else min(limit, left)
