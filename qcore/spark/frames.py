@@ -155,7 +155,7 @@ def in_layout(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             columns.append(column if column.type.equals(field.type) else _converted(column, field.type))
         except pa.ArrowException as error:
             raise ExecutionError(
-                f"column {field.name!r} has values that Spark's {field.type} cannot hold: {error}"
+                f"column {field.name!r} ({column.type}) has values that Spark's {field.type} cannot hold: {error}"
             ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

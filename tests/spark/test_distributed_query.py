@@ -54,7 +54,7 @@ def test_files(spark: Any, files: dict[str, str], parent: Path, query: str) -> N
     here = qcore.sql(query, files, threads=2)
     assert result.schema == here.schema
     assert_same_rows(result, here.to_arrow())
-    assert_same_rows(result.to_arrow(), here.to_arrow()), "read again"
+    assert_same_rows(result.to_arrow(), here.to_arrow())
     assert len(list(parent.iterdir())) == 1
     result.close()
     assert no_folders(parent)
@@ -82,7 +82,7 @@ def test_a_plan(spark: Any, files: dict[str, str]) -> None:
 
 
 def test_what_is_refused(spark: Any, files: dict[str, str], parent: Path) -> None:
-    with pytest.raises(PlanError, match="on= takes a SparkSession, not a builtins.str"):
+    with pytest.raises(PlanError, match=r"on= takes a SparkSession, not a builtins\.str"):
         qcore.sql("select 1 as x", on="spark")
     with pytest.raises(PlanError, match="on= runs queries, and this is another statement"):
         qcore.sql("create table z as select 1 as x", on=spark)
@@ -193,7 +193,7 @@ def test_a_file_that_changed(spark: Any, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(spark: Any, files: dict[str, str], tmp_path: Path, conf: Any) -> None:
     conf(DIRECTORY_CONF, str(tmp_path / "absent"))
-    with pytest.raises(PlanError, match="the folder of a query's files cannot be made in .*absent"):
+    with pytest.raises(PlanError, match=r"the folder of a query's files cannot be made in .*absent"):
         qcore.sql(GROUPED, files, on=spark).to_arrow()
 
 
@@ -204,7 +204,7 @@ def test_to_spark(spark: Any, files: dict[str, str], parent: Path) -> None:
     assert_same_rows(frame.toArrow(), expected)
     assert frame.where("name = 'name 3'").count() == 1
     result.close()
-    with pytest.raises(Exception, match="rows of to_spark.. are removed when the result is closed"):
+    with pytest.raises(Exception, match=r"rows of to_spark.. are removed when the result is closed"):
         frame.collect()
     del frame, result
     assert no_folders(parent)

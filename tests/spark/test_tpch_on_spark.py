@@ -1,0 +1,50 @@
+"""TPC-H in Spark's tasks: the answers are those of the engine in this process (SPEC S2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore.spark.exchange import DIRECTORY_CONF
+
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
+
+QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
+TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
+# By default small tables are joined and grouped in the driver process. With 1 byte everything is a stage of tasks.
+SMALL = {"spark.qcore.broadcast.bytes": "1", "spark.qcore.driver.bytes": "1"}
+
+
+@pytest.fixture(scope="module")
+def session(tpch_dir: Path) -> qcore.Session:
+    session = qcore.Session(threads=2)
+    for name in TABLES:
+        session.register(name, str(tpch_dir / f"{name}.parquet"))
+    return session
+
+
+@pytest.mark.parametrize(
+    ("number", "stages"),
+    [
+        pytest.param(
+            number, stages, marks=[] if number in (3, 13, 15, 16, 21) and stages == "all" else pytest.mark.sweep
+        )
+        for number in range(1, 23)
+        for stages in ("all", "few")
+    ],
+)
+def test_answers(spark: Any, session: qcore.Session, tmp_path: Path, conf: Any, number: int, stages: str) -> None:
+    conf(DIRECTORY_CONF, str(tmp_path))
+    if stages == "all":
+        for name, value in SMALL.items():
+            conf(name, value)
+    text = (QUERIES / f"q{number:02}.sql").read_text()
+    with session.sql(text, on=spark) as result:
+        assert_same_rows(result, session.sql(text).to_arrow(), rel_tol=1e-9)
+        ran = result.stats()["stages"]
+        assert any(not stage["on_driver"] for stage in ran)
+    assert list(tmp_path.iterdir()) == []
