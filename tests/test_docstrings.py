@@ -22,6 +22,7 @@ MODULES = [
     "qcore.session.session",
     "qcore.session.task",
     "qcore.session.task_iterator",
+    "qcore.spark",
     "qcore.text_table",
     "qcore.writing.partition_files",
 ]
