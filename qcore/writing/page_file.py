@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError
 from qcore.writing.file_sets import match_file_schema, writing
-from qcore.writing.page_layout import PageLayout
+from qcore.writing.page_layout import PAGE_ROWS_MAX, PageLayout
 from qcore_ext.ground.fault import fault_site
 
 
@@ -110,8 +110,10 @@ class PageFileWriter:
     def write(self, partition: int, page: Any) -> None:
         """Append a page. Any thread may call it."""
         batch = match_file_schema(pa.record_batch(page), self._schema, self._path)
-        if batch.num_rows == 0:
-            return
+        for start in range(0, batch.num_rows, PAGE_ROWS_MAX):
+            self._append(partition, batch.slice(start, PAGE_ROWS_MAX))
+
+    def _append(self, partition: int, batch: pa.RecordBatch) -> None:
         with writing(self._path):
             with self._lock:
                 if self._layout is None:

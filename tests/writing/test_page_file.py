@@ -187,3 +187,20 @@ def test_extreme_values(tmp_path: Path) -> None:
     (batch,) = read_pages(writer.file.path, writer.file.n_bytes, writer.file.pages)
     assert batch.schema.field("d").type == pa.decimal64(18, 2)
     assert batch.cast(rows.schema).equals(rows)
+
+
+def test_pages_have_few_rows(tmp_path: Path) -> None:
+    """Indices of dictionaries have 16 bits: more rows are several pages."""
+    words = [f"a word of some length {n % 40_000}" for n in range(70_000)]
+    rows = pa.record_batch({"s": ["the same long word"] * 2000 + words, "n": range(72_000)})
+    writer = PageFileWriter(str(tmp_path / "a.pages"), rows.schema, 1)
+    writer.write(0, rows.slice(0, 2000))
+    writer.write(0, rows.slice(2000))
+    writer.producer_done(True)
+    assert writer.file is not None
+    assert [page.n_rows for page in writer.file.pages] == [2000, 32_768, 32_768, 4464]
+    batches = read_pages(writer.file.path, writer.file.n_bytes, writer.file.pages)
+    assert batches[1].schema.field("s").type == pa.dictionary(pa.int16(), pa.string())
+    assert (
+        pa.Table.from_batches(batches).cast(rows.schema).equals(pa.table(rows).combine_chunks(), check_metadata=False)
+    )
