@@ -46,7 +46,7 @@ TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
 BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench micro speed planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
+.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench micro speed bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -129,6 +129,9 @@ micro: $(INSTALLED)  ## Joins, groups, filters, sorts of 20 million rows against
 
 speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB (ARGS='--suites tpch --source arrow')
 	$(BIN)/python bench/tpc/speed.py $(ARGS)
+
+bench-spark: java $(INSTALLED)  ## TPC-H SF1 by Spark, by qcore in Spark's tasks, by qcore alone (ARGS='--queries 1 3')
+	$(BIN)/python bench/spark/run.py $(ARGS)
 
 planning: $(INSTALLED)  ## What planning and starting cost in processor time (ARGS='--suites tpch')
 	$(BIN)/python bench/planning/run.py $(ARGS)

@@ -1,0 +1,176 @@
+"""Tasks that fail, processes that die and files that vanish: the right answer or one clear error (SPEC S4)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import qcore
+from oracle import assert_same_rows
+from qcore.errors import ExecutionError
+from qcore.spark import distributed_query, transport
+from qcore.spark.exchange import DIRECTORY_CONF
+
+pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
+# Workers cannot import the tests.
+pytest.importorskip("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
+
+QUERY = "select a.k, count(*) as n, sum(a.x * b.x) as s from t a join t b on a.x = b.x group by a.k"
+N_ROWS = 60_000
+
+
+@pytest.fixture
+def parent(tmp_path: Path, conf: Any) -> Path:
+    folder = tmp_path / "exchange"
+    folder.mkdir()
+    for name, value in {DIRECTORY_CONF: str(folder), "spark.qcore.broadcast.bytes": "1"}.items():
+        conf(name, value)
+    conf("spark.qcore.driver.bytes", "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("rows") / "t.parquet"
+    rows = {"k": [i % 1000 for i in range(N_ROWS)], "x": list(range(N_ROWS))}
+    pq.write_table(pa.table(rows), path, row_group_size=6_000)
+    return str(path)
+
+
+def at_the_second_page(act: Callable[[], None]) -> Callable[[], None]:
+    """Make a task act when it writes its second page, while its file is open."""
+
+    def prepare() -> None:
+        from qcore.writing.page_file import PageFileWriter
+
+        write, n_pages = PageFileWriter.write, [0]
+
+        def write_and_act(self: Any, partition: int, page: Any) -> None:
+            n_pages[0] += 1
+            if n_pages[0] == 2:
+                PageFileWriter.write = write  # type: ignore[method-assign]
+                act()
+            write(self, partition, page)
+
+        PageFileWriter.write = write_and_act  # type: ignore[method-assign]
+
+    return prepare
+
+
+def raise_error() -> None:
+    raise ValueError("the first attempt fails")
+
+
+def leave() -> None:
+    import os
+
+    os._exit(3)
+
+
+def kill() -> None:
+    import os
+
+    os.kill(os.getpid(), 9)
+
+
+def failing(
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], after: Callable[[], None], attempts: int = 1
+) -> None:
+    """Make the first attempts of every task of every stage do something before its work, and after it."""
+    task_runner = transport.task_runner
+
+    def failing_runner(*arguments: Any) -> transport.TaskRunner:
+        runner = task_runner(*arguments)
+
+        def run(tasks: Iterator[bytes]) -> Iterator[bytes]:
+            from pyspark import TaskContext
+
+            fails = TaskContext.get().attemptNumber() < attempts  # type: ignore[union-attr]
+            for task in tasks:
+                if fails:
+                    before()
+                yield from runner(iter([task]))
+                if fails:
+                    after()
+
+        return run
+
+    monkeypatch.setattr(transport, "task_runner", failing_runner)
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+FAILURES = {
+    "raises within its output": (at_the_second_page(raise_error), nothing),
+    "leaves within its output": (at_the_second_page(leave), nothing),
+    "is killed within its output": (at_the_second_page(kill), nothing),
+    "raises behind its output": (nothing, raise_error),
+    "leaves behind its output": (nothing, leave),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_first_attempt_that_fails(
+    spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch, failure: str
+) -> None:
+    """Also one whose file is complete: it does not count."""
+    failing(monkeypatch, *FAILURES[failure])
+    result = qcore.sql(QUERY, {"t": path}, on=spark)
+    found = result.to_arrow()
+    assert_same_rows(found, qcore.sql(QUERY, {"t": path}, threads=1).to_arrow())
+    ran = [stage for stage in result.stats()["stages"] if not stage["on_driver"]]
+    assert len(ran) >= 2
+    assert any(stage["attempts"] > stage["tasks"] for stage in ran)
+    result.close()
+    assert list(parent.iterdir()) == []
+
+
+def test_every_attempt_fails(spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, at_the_second_page(raise_error), nothing, attempts=9)
+    with pytest.raises(ExecutionError, match="the first attempt fails") as caught:
+        qcore.sql(QUERY, {"t": path}, on=spark).to_arrow()
+    assert "\n" not in str(caught.value) and "org.apache" not in str(caught.value)
+    assert list(parent.iterdir()) == []
+
+
+def test_every_attempt_dies(spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, kill, nothing, attempts=9)
+    with pytest.raises(ExecutionError, match=r"a task failed too often, .*Python worker exited unexpectedly") as caught:
+        qcore.sql(QUERY, {"t": path}, on=spark).to_arrow()
+    assert "\n" not in str(caught.value)
+    assert list(parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["delete", "truncate"])
+def test_a_file_of_the_first_stage_is_lost(
+    spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    finish = distributed_query.StageLoop._finish
+    lost: list[str] = []
+
+    def finish_and_lose(self: Any, run: Any, reports: Any, started: float) -> None:
+        finish(self, run, reports, started)
+        file = run.table.files[0]
+        if not lost and file.pages:
+            lost.append(file.path)
+            if damage == "delete":
+                os.unlink(file.path)
+            else:
+                os.truncate(file.path, file.n_bytes - 8)
+
+    monkeypatch.setattr(distributed_query.StageLoop, "_finish", finish_and_lose)
+    with pytest.raises(ExecutionError) as caught:
+        qcore.sql(QUERY, {"t": path}, on=spark).to_arrow()
+    told = str(caught.value)
+    expected = "does not exist here" if damage == "delete" else "and its task wrote"
+    assert lost[0] in told and expected in told and "\n" not in told
+    assert list(parent.iterdir()) == []
