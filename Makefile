@@ -49,7 +49,7 @@ BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE
 .PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench micro speed bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
 
 $(MADE):
 	@[ -n "$(PYTHON)" ] || { echo "qcore needs Python 3.11 or later with venv and headers:" \
