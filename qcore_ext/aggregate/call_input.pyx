@@ -84,7 +84,7 @@ cdef int keep_first_of_pairs(
     keys[0].validity = NULL
     for k in range(input.n_compared):
         vector = &loaded[input.call.arguments[k]]
-        gather_width(vector.values, phys_width(vector.phys), scratch.rows, count, scratch.gathered[k].values)
+        gather_width(vector.values, n, phys_width(vector.phys), scratch.rows, count, scratch.gathered[k].values)
         keys[k + 1].phys = vector.phys
         keys[k + 1].values = scratch.gathered[k].values
         keys[k + 1].validity = NULL

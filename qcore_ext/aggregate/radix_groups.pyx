@@ -232,7 +232,7 @@ cdef int scatter_strings(
     cdef StringView* view
     cdef char* copy
     cdef int64_t i
-    scatter_width(views, sizeof(StringView), positions, n, out)
+    scatter_width(views, sizeof(StringView), positions, n, out, RADIX_PARTS * radix.rows_each)
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES:
             view = &out[positions[i]]
@@ -258,7 +258,7 @@ cdef int scatter_column(
     elif column.width == 16 and vector.phys == PHYS_I64:
         scatter_narrow(<const int64_t*> vector.values, positions, n, <Word128*> out)
     else:
-        scatter_width(vector.values, column.width, positions, n, out)
+        scatter_width(vector.values, column.width, positions, n, out, RADIX_PARTS * radix.rows_each)
     if vector.validity != NULL and column.valid == NULL:
         column.valid = buffer_new(radix.plan.account, RADIX_PARTS * radix.rows_each)
         memset(column.valid.data, 1, RADIX_PARTS * radix.rows_each)

@@ -138,7 +138,7 @@ cdef int load_decimal(
         if rows == NULL:
             out.values = values
         else:
-            gather_width(values, 16, rows, n, scratch.values)
+            gather_width(values, column.n_rows, 16, rows, n, scratch.values)
     return 0
 
 
@@ -225,7 +225,7 @@ cdef int load_flat(
         if rows == NULL:
             out.values = (<const char*> column.values) + first * width
         else:
-            gather_width((<const char*> column.values) + first * width, width, rows, n, scratch.values)
+            gather_width((<const char*> column.values) + first * width, column.n_rows, width, rows, n, scratch.values)
             out.values = scratch.values
         return 0
     if column.storage == STORE_DECIMAL128:
@@ -235,7 +235,7 @@ cdef int load_flat(
         if rows == NULL:
             out.values = (<const int64_t*> column.values) + first
         else:
-            gather_width((<const uint64_t*> column.values) + first, 8, rows, n, scratch.values)
+            gather_width((<const uint64_t*> column.values) + first, column.n_rows, 8, rows, n, scratch.values)
             out.values = scratch.values
         return 0
     if column.storage == STORE_DECIMAL64 or column.storage == STORE_DECIMAL32:

@@ -3,8 +3,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
 from qcore_ext.ground.words cimport Word, Word128
 
@@ -15,7 +16,15 @@ cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out)
         out[i] = values[rows[i]]
 
 
-cdef void gather_width(const void* values, int width, const uint32_t* rows, int64_t n, void* out) noexcept nogil:
+cdef inline bint is_width(int width) noexcept nogil:
+    return width == 0 or width == 1 or width == 2 or width == 4 or width == 8 or width == 16
+
+
+cdef void gather_width(
+    const void* values, int64_t n_values, int width, const uint32_t* rows, int64_t n, void* out,
+) noexcept nogil:
+    qc_check(is_width(width), b"a value's width is that of a physical type")
+    qc_check_rows(rows, n, n_values, b"a row to gather is one of the values")
     if width == 8:
         gather[uint64_t](<const uint64_t*> values, rows, n, <uint64_t*> out)
     elif width == 4:
@@ -30,6 +39,8 @@ cdef void gather_width(const void* values, int width, const uint32_t* rows, int6
 
 cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
     cdef int64_t i
+    qc_check(0 <= n <= VECTOR_ROWS, b"the validity of at most a vector of rows is gathered at a time")
+    qc_check_rows(rows, n, VECTOR_ROWS, b"a row to gather is a row of a vector")
     memset(out, 0xFF, VECTOR_BITMAP_BYTES)
     for i in range(n):
         if not bit_get(validity, rows[i]):
@@ -47,7 +58,11 @@ cdef void scatter(const Word* values, const uint32_t* positions, int64_t n, Word
         out[positions[i]] = values[i]
 
 
-cdef void scatter_width(const void* values, int width, const uint32_t* positions, int64_t n, void* out) noexcept nogil:
+cdef void scatter_width(
+    const void* values, int width, const uint32_t* positions, int64_t n, void* out, int64_t n_values,
+) noexcept nogil:
+    qc_check(is_width(width), b"a value's width is that of a physical type")
+    qc_check_rows(positions, n, n_values, b"a position to scatter to is one of the values")
     if width == 8:
         scatter[uint64_t](<const uint64_t*> values, positions, n, <uint64_t*> out)
     elif width == 4:

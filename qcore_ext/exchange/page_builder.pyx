@@ -11,7 +11,7 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
-from qcore_ext.ground.check cimport qc_check, qc_check_selection
+from qcore_ext.ground.check cimport qc_check, qc_check_partitions, qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free, struct_new,
@@ -32,7 +32,7 @@ cdef enum:
 cdef void scatter_to_pages(
     const Word* values,         # IN
     const uint16_t* slots,      # IN, slot of the page of each row
-    const uint32_t* positions,     # IN, position of the row in that page
+    const uint32_t* positions,  # IN, position of the row in that page
     int64_t n,
     char** bases,               # IN, start of the values in each page
 ) noexcept nogil:
@@ -257,6 +257,7 @@ cdef class PageBuilder:
         """Assign a page and a position in it to each row. After a full page the partition's next row opens another."""
         cdef int64_t i, row
         cdef int32_t slot
+        qc_check_partitions(partitions, n, self.n_partitions, b"a row's partition is one of the partitions")
         for i in range(n):
             slot = self.slot_of[partitions[i]]
             if slot < 0:
@@ -279,11 +280,14 @@ cdef class PageBuilder:
         self.n_filled += 1
 
     cdef int32_t open_page(self, int64_t partition) except -1 nogil:
-        cdef int32_t slot = self.free_slots[self.n_free - 1]
-        qc_check(self.n_free > 0, b"a slot is free for a new page")
-        cdef OpenPage* page = &self.slots[slot]
+        cdef OpenPage* page
         cdef int64_t i
+        cdef int32_t slot
         cdef int width
+        qc_check((partition >= 0) & (partition < self.n_partitions), b"a page's partition is one of the partitions")
+        qc_check(self.n_free > 0, b"a slot is free for a new page")
+        slot = self.free_slots[self.n_free - 1]
+        page = &self.slots[slot]
         for i in range(self.n_columns):
             width = phys_width(self.schema.fields[i].type.phys)
             if width > 0:

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from qcore_ext.data.column cimport VIEW_INLINE_BYTES, Column, StringView, Vector
+from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, phys_width
 from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.words cimport Real, Unsigned
@@ -78,6 +78,7 @@ cdef void keys_compare(
     cdef const void* there = column.values
     cdef int width = phys_width(vector.phys)
     qc_check_rows(rows, n, column.n_rows, b"a build row to compare is a row of the key column")
+    qc_check_rows(at, n, VECTOR_ROWS, b"a probe row to compare is a row of the vector")
     if vector.phys == PHYS_VIEW:
         compare_views(<const StringView*> here, <const StringView*> there, at, rows, n, equal)
     elif vector.phys == PHYS_F64:

@@ -14,8 +14,10 @@ from qcore_ext.ground.probe cimport RankWord
 
 # Words for the codes 0..largest_code, with all bits clear.
 cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) except NULL nogil
-# Add the flagged codes.
-cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* flags, int64_t n) noexcept nogil
+# Add the flagged codes. No code, flagged or not, is above the largest.
+cdef void rank_words_set(
+    RankWord* words, uint64_t largest_code, const uint64_t* codes, const uint8_t* flags, int64_t n,
+) noexcept nogil
 # Compute the ranks. Returns the number of codes.
 cdef int64_t rank_words_finish(
     RankWord* words, uint64_t largest_code, const MemoryAccount* account,

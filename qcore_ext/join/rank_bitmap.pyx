@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, MemoryAccount, account_check, buffer_new_zeroed
 from qcore_ext.ground.dispatch cimport probe_kernels
 from qcore_ext.ground.probe cimport RankWord
@@ -11,9 +12,12 @@ cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) excep
     return buffer_new_zeroed(account, <int64_t> (((largest_code >> 6) + 1) * sizeof(RankWord)))
 
 
-cdef void rank_words_set(RankWord* words, const uint64_t* codes, const uint8_t* flags, int64_t n) noexcept nogil:
+cdef void rank_words_set(
+    RankWord* words, uint64_t largest_code, const uint64_t* codes, const uint8_t* flags, int64_t n,
+) noexcept nogil:
     cdef int64_t i
     for i in range(n):
+        qc_check(codes[i] <= largest_code, b"a code is within the range of codes")
         words[codes[i] >> 6].bits |= (<uint64_t> flags[i]) << (codes[i] & 63)
 
 

@@ -183,6 +183,7 @@ cdef bint next_equal(const JoinTable* table, JoinLookup* lookup, uint32_t at) no
         slot = (slot + 1) & table.slot_mask
         if table.slots[slot].group.count == 0:
             return False
+        qc_check(table.slots[slot].group.start < table.n_rows, b"the first row of a group is a row of the table")
         if table.slots[slot].key == lookup.codes[at] and keys_equal(
             lookup.keys, table.columns, table.key_columns, table.n_keys, at,
             group_row(table, table.slots[slot].group.start)

@@ -55,7 +55,7 @@ cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except
         account_check(table.account)
         join_lookup_load(lookup, keys, start, NULL, n)
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
-        rank_words_set(table.words, lookup.codes, lookup.flags, n)
+        rank_words_set(table.words, table.coder.range, lookup.codes, lookup.flags, n)
         start += n
     n_groups = rank_words_finish(table.words, table.coder.range, table.account)
     table.unique = n_groups == table.coder.n_rows

@@ -15,6 +15,7 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, TYPE_STRING, Schema, phys_width
 from qcore_ext.data.text_check cimport is_ascii, is_utf8
 from qcore_ext.ground.bitmap cimport bitmap_bytes
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref,
     owner_unref,
@@ -373,6 +374,9 @@ cdef class ColumnReader:
         if self.type.phys == PHYS_VIEW:
             parts.heap = owner_list_new()
         if parts.indices != NULL:
+            qc_check_rows(
+                <uint32_t*> parts.indices.data, n_done, self.n_dictionary, b"a code decoded before is in the dictionary"
+            )
             self.kernels.gather[self.lane](
                 self.dictionary.data, <uint32_t*> parts.indices.data, n_done, parts.values.data
             )
@@ -388,6 +392,8 @@ cdef class ColumnReader:
         cdef int64_t stored = self.read_levels(step, validity, done)
         cdef uint32_t* codes
         cdef char* values
+        qc_check(done + step <= n_rows, b"the rows of a step are within the column")
+        qc_check((stored >= 0) & (stored <= step), b"at most each row of a step has a value")
         if self.mode == MODE_CODES and parts.values == NULL and self.n_dictionary > 0:
             if parts.indices == NULL:
                 parts.indices = buffer_new(self.account, n_rows * 4 + QP_SLACK)

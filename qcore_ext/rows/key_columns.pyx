@@ -117,6 +117,8 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
         return 0
     key_columns_reserve(keys, keys.n_rows + n)
     qc_check(keys.n_rows + n <= keys.capacity, b"the key columns have capacity for the rows that are appended")
+    if rows != NULL:
+        qc_check_rows(rows, n, VECTOR_ROWS, b"a row to append is a row of the vectors")
     for c in range(keys.n_columns):
         column = &keys.columns[c]
         vector = &vectors[c]
@@ -129,7 +131,7 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
         elif rows == NULL:
             memcpy(out, vector.values, n * column.width)
         else:
-            gather_width(vector.values, column.width, rows, n, out)
+            gather_width(vector.values, VECTOR_ROWS, column.width, rows, n, out)
         if vector.validity == NULL:
             memset(nulls, 0, n)
         else:

@@ -467,7 +467,7 @@ cdef void sort_key_words(
     gathered.phys = key.phys
     gathered.values = values
     gathered.validity = NULL
-    gather_width(key.values, phys_bytes(key.phys), rows, n, values)
+    gather_width(key.values, VECTOR_ROWS, phys_bytes(key.phys), rows, n, values)
     if key.validity != NULL:
         gather_validity(key.validity, rows, n, validity)
         gathered.validity = validity

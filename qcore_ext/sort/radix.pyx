@@ -130,6 +130,7 @@ cdef void split(
     add_up(positions, 1 << SPLIT_BITS)
     if not distribute(items, other, n, positions, shift, mask, account):
         return
+    qc_check(positions[(1 << SPLIT_BITS) - 1] == n, b"the parts have all items")
     start = 0
     for i in range(1 << SPLIT_BITS):
         end = positions[i]              # of this part, now that it is filled

@@ -225,26 +225,31 @@ cdef void fill_decoded(SortedColumn* column, const SortItem* items, int64_t at, 
         decode(column, items, n, <int128*> column.values + at)
 
 
-cdef void gather(const char** bases, const SortEntry* items, int64_t n, Word* out) noexcept nogil:
+cdef void gather(
+    const char** bases, int64_t n_chunks, const SortEntry* items, int64_t n, Word* out,
+) noexcept nogil:
     cdef uint32_t row
     cdef int64_t i
     for i in range(n):
         row = items[i].row
+        qc_check(row >> CHUNK_SHIFT < n_chunks, b"an item's row is in one of the chunks")
+        qc_check(bases[row >> CHUNK_SHIFT] != NULL, b"the chunk of an item's row has values")
         out[i] = (<const Word*> bases[row >> CHUNK_SHIFT])[row]
 
 
 cdef void fill_gathered(SortedColumn* column, const SortEntry* items, int64_t at, int64_t n) noexcept nogil:
     cdef const char** bases = <const char**> column.bases.data
+    cdef int64_t n_chunks = column.bases.size / <int64_t> sizeof(void*)
     if column.width == 8:
-        gather(bases, items, n, <uint64_t*> column.values + at)
+        gather(bases, n_chunks, items, n, <uint64_t*> column.values + at)
     elif column.width == 4:
-        gather(bases, items, n, <uint32_t*> column.values + at)
+        gather(bases, n_chunks, items, n, <uint32_t*> column.values + at)
     elif column.width == 16:
-        gather(bases, items, n, <Word128*> column.values + at)
+        gather(bases, n_chunks, items, n, <Word128*> column.values + at)
     elif column.width == 2:
-        gather(bases, items, n, <uint16_t*> column.values + at)
+        gather(bases, n_chunks, items, n, <uint16_t*> column.values + at)
     elif column.width == 1:
-        gather(bases, items, n, <uint8_t*> column.values + at)
+        gather(bases, n_chunks, items, n, <uint8_t*> column.values + at)
 
 
 cdef bint row_is_valid(const SortedColumn* column, const SortItem* items, int64_t i) noexcept nogil:
@@ -292,6 +297,8 @@ cdef int fill(
     cdef int64_t m
     cdef int64_t start = 0
     cdef int32_t i
+    for i in range(self.n_columns):
+        qc_check((at >= 0) & (at + n <= self.columns[i].column.n_rows), b"the rows to fill are rows of the column")
     while start < n:
         m = min(n - start, <int64_t> PIECE_ROWS)
         if start % (16 * PIECE_ROWS) == 0:
