@@ -11,6 +11,7 @@ import pyarrow.csv as pacsv
 
 from qcore.connectors.alignment import Alignment, logical_schema
 from qcore.connectors.base import BatchStream, FileSplit
+from qcore.connectors.orc_check import OrcFootprint
 from qcore.connectors.soundness import TRUST_EVERYTHING, TRUST_LAYOUT, require_sound
 from qcore.connectors.storage import Location, without_compression
 from qcore.connectors.streams import ReaderStream
@@ -203,20 +204,26 @@ def _ipc_batches(
     return reader.schema, (require_sound(batch, what) for batch in found), file
 
 
-def _orc_open(location: Location) -> tuple[Any, Any]:
+def _orc_open(location: Location) -> tuple[Any, OrcFootprint, Any]:
+    """(pyarrow's reader, what the file claims to hold, the file)."""
     import pyarrow.orc
 
-    return _open_with(pyarrow.orc.ORCFile, location)
+    def open_reader(file: Any) -> tuple[Any, OrcFootprint]:
+        footprint = OrcFootprint(file)
+        return pyarrow.orc.ORCFile(file), footprint
+
+    (reader, footprint), file = _open_with(open_reader, location)
+    return reader, footprint, file
 
 
 def _orc_schema(location: Location) -> pa.Schema:
-    reader, file = _orc_open(location)
+    reader, _, file = _orc_open(location)
     with file:
         return reader.schema
 
 
 def _orc_rows(location: Location) -> int | None:
-    reader, file = _orc_open(location)
+    reader, _, file = _orc_open(location)
     with file:
         return int(reader.nrows)
 
@@ -224,11 +231,16 @@ def _orc_rows(location: Location) -> int | None:
 def _orc_batches(
     location: Location, names: list[str], declared: pa.Schema | None, batch_rows: int
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], Any]:
-    reader, file = _orc_open(location)
+    reader, footprint, file = _orc_open(location)
     columns = names or reader.schema.names[:1]
     schema = pa.schema([reader.schema.field(name) for name in columns])
-    stripes = (reader.read_stripe(i, columns=columns).select(columns) for i in range(reader.nstripes))
-    return schema, stripes, file
+
+    def stripes() -> Iterator[pa.RecordBatch]:
+        for i in range(reader.nstripes):
+            footprint.require_sound(file, i, columns)
+            yield reader.read_stripe(i, columns=columns).select(columns)
+
+    return schema, stripes(), file
 
 
 CSV = FileFormat("CSV", _csv_schema, lambda location: None, _csv_batches, TRUST_EVERYTHING)
