@@ -554,7 +554,7 @@ class Lowering:
             run.settings.file_access.check_path(node.path)
             check_absent(node.path, f"partitioned_output (node {node.id})")
             if node.single_file:
-                return PageFileWriter(node.path, schema, drivers)
+                return PageFileWriter(node.path, schema, drivers, node.byte_nanos)
             return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers)
 
         target = self._part(make_target)

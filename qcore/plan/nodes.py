@@ -483,7 +483,8 @@ class PartitionedOutput(Sink):
 
     `kind` is partitioned (by the hash of `keys`), broadcast (each consumer gets all rows) or arbitrary (a page goes to
     the consumer that asks first). Pages wait in buffers of `buffer_bytes`, or are written to Arrow files in the folder
-    `path`; with `single_file` all to the one file `path` (qcore.writing.page_file).
+    `path`; with `single_file` all to the one file `path` (qcore.writing.page_file), narrowed
+    by what saves more than the `byte_nanos` that writing and reading a byte of it takes.
     """
 
     kind: str
@@ -492,3 +493,4 @@ class PartitionedOutput(Sink):
     buffer_bytes: int
     path: str | None = None
     single_file: bool = False
+    byte_nanos: float = 2.0

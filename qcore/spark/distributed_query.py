@@ -42,6 +42,10 @@ BYTES_CONFS = {
     "spark.qcore.driver.bytes": "driver_bytes",
     "spark.qcore.partition.bytes": "partition_bytes",
 }
+# Bytes a second that one task writes to the exchange's folder, and reads. The slower, the more pages are compressed.
+SPEED_CONF = "spark.qcore.exchange.speed"
+# A local disk with its cache; and 10 Gbit/s shared by the eight cores of a machine.
+LOCAL_SPEED, SHARED_SPEED = 10**9, 125 * 10**6
 # Splits asked of a table for each task.
 SPLITS_PER_TASK = 8
 # A wait is cut into slices of this length, so that Ctrl-C and a cancel from another thread are seen.
@@ -55,7 +59,11 @@ def limits_of(session: Any) -> Limits:
         n_bytes = bytes_of(session.conf.get(name, None), name)
         if n_bytes is not None:
             sizes[field] = n_bytes
-    return Limits(n_tasks=n_slots(session), **sizes)
+    speed = bytes_of(session.conf.get(SPEED_CONF, None), SPEED_CONF)
+    if speed is None:
+        is_local = (session.conf.get("spark.master", None) or "").startswith("local")
+        speed = LOCAL_SPEED if is_local else SHARED_SPEED
+    return Limits(n_tasks=n_slots(session), byte_nanos=2e9 / speed, **sizes)
 
 
 def n_slots(session: Any) -> int:

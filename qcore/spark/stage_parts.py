@@ -21,6 +21,7 @@ from qcore.plan import nodes as p
 from qcore.plan.aggregate_halves import final_step, has_partial_states, partial_step
 from qcore.plan.projections import project, select_columns
 from qcore.spark.page_files import PagesTable
+from qcore.writing.page_layout import BYTE_NANOS
 
 # How a task gets the splits of a scan: its share of them, all of them, or those of its partition.
 SHARE, ALL, PARTITION = "share", "all", "partition"
@@ -63,6 +64,8 @@ class Limits:
         Bytes of a partition that are aimed at, by estimates.
     partitions_max : int
         Most partitions of a stage.
+    byte_nanos : float
+        What a byte takes that one task writes and another reads, in ns. It decides whether pages are compressed.
     """
 
     n_tasks: int = 2
@@ -70,6 +73,7 @@ class Limits:
     driver_bytes: int = 32 << 20
     partition_bytes: int = 64 << 20
     partitions_max: int = 1024
+    byte_nanos: float = BYTE_NANOS
 
 
 @dataclass(frozen=True)
@@ -236,7 +240,14 @@ class Cutter:
         scan = scan or p.Scan(node.id, schema, f"stage {self._number}", None, tuple(schema.names))
         scans = {leaf.id: leaf for leaf in part.plan.walk() if isinstance(leaf, p.Scan)}
         output = p.PartitionedOutput(
-            f"{node.id}.pages", schema, _without_files(part.plan), "partitioned", tuple(keys), n_partitions, 0
+            f"{node.id}.pages",
+            schema,
+            _without_files(part.plan),
+            "partitioned",
+            tuple(keys),
+            n_partitions,
+            0,
+            byte_nanos=self._limits.byte_nanos,
         )
         n_tasks = {SPREAD: None, HASHED: part.n_tasks, SINGLE: 1, LOCAL: 1}[part.place]
         on_driver = part.place == LOCAL or self._is_small(part)

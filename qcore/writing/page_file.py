@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError
 from qcore.writing.file_sets import match_file_schema, writing
-from qcore.writing.page_layout import PAGE_ROWS_MAX, PageLayout
+from qcore.writing.page_layout import BYTE_NANOS, PAGE_ROWS_MAX, PageLayout
 from qcore_ext.ground.fault import fault_site
 
 
@@ -91,13 +91,16 @@ class PageFileWriter:
         Schema of the rows.
     n_producers : int
         Number of operators that write.
+    byte_nanos : float
+        What writing and reading a byte of the file takes, in ns; it decides what narrows pages.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, n_producers: int) -> None:
+    def __init__(self, path: str, schema: pa.Schema, n_producers: int, byte_nanos: float = BYTE_NANOS) -> None:
         #: The complete file; None before.
         self.file: PageFile | None = None
         self._path = path
         self._schema = schema
+        self._byte_nanos = byte_nanos
         self._layout: PageLayout | None = None
         self._lock = threading.Lock()
         self._file: Any = None
@@ -117,7 +120,7 @@ class PageFileWriter:
         with writing(self._path):
             with self._lock:
                 if self._layout is None:
-                    self._layout = PageLayout.of_sample(batch)
+                    self._layout = PageLayout.of_sample(batch, self._byte_nanos)
             data = self._layout.page(batch)
             checksum = checksum_of(data)
             with self._lock:

@@ -1,8 +1,8 @@
 """The Arrow layout of pages that are written to be read once: narrow, because their bytes cost more than their making.
 
 The engine keeps decimals in 16 bytes and strings as 16-byte views. A page has decimals of up to 18 digits in 8 bytes
-and strings with offsets. The first large page of a file, the sample, decides what else pays for all its pages. A byte
-is taken to cost 2 ns, written and read once at 1 GB/s each. What is measured below is of TPC-H at SF1, on one core.
+and strings with offsets. The first page of a file, the sample, decides what else pays for all its pages: what takes
+less time than the bytes that it saves. The times below were measured on one core with TPC-H at SF1.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ import pyarrow.compute as pc
 SHORT_DIGITS = 18
 # A page of fewer rows is no sample: nothing is saved in it either.
 SAMPLE_ROWS_MIN = 1000
-# A string in a dictionary takes 16 to 21 ns to be found there. It must save 10 bytes, beyond the 2 of its index.
-DICTIONARY_SAVES_MIN = 10
+# What a byte costs in ns by default: it is written and read once, at 1 GB/s each.
+BYTE_NANOS = 2.0
+# A string takes 16 to 21 ns to be found in a dictionary.
+DICTIONARY_NANOS = 20.0
+# LZ4 takes about 1.1 ns a byte to write and 0.3 ns to read. Most columns of numbers leave 4 to 6 bytes of 10, so that
+# it pays below about 400 MB/s.
+LZ4_NANOS = 1.4
 # Of so many rows one has a new value: larger dictionaries take longer to fill and save less.
 DICTIONARY_ROWS_MIN = 16
 # A page has no more rows, so that the indices of dictionaries fit.
 INDEX, PAGE_ROWS_MAX = pa.int16(), 1 << 15
-# LZ4 takes about 1.1 ns a byte to write and 0.3 ns to read: it must leave less than 3 bytes of 10. Most columns of
-# numbers leave 4 to 6; at a storage of 200 MB/s they would pay too.
-LZ4_LEAVES_MAX = 0.3
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,17 @@ class PageLayout:
     is_compressed: bool = False
 
     @classmethod
-    def of_sample(cls, batch: pa.RecordBatch) -> PageLayout:
-        """Choose the layout by a page of the file."""
+    def of_sample(cls, batch: pa.RecordBatch, byte_nanos: float = BYTE_NANOS) -> PageLayout:
+        """Choose the layout by a page of the file. `byte_nanos` is what writing and reading a byte takes."""
         narrow = pa.schema([field.with_type(narrow_type(field.type)) for field in batch.schema])
         if batch.num_rows < SAMPLE_ROWS_MIN:
             return cls(narrow)
         columns = [_laid_out(column, type_) for column, type_ in zip(batch.columns, narrow.types, strict=True)]
         schema = pa.schema(
-            [field.with_type(_with_dictionary(column)) for field, column in zip(narrow, columns, strict=True)]
+            [
+                field.with_type(_with_dictionary(column, byte_nanos))
+                for field, column in zip(narrow, columns, strict=True)
+            ]
         )
         codec = pa.Codec("lz4")
         n_bytes = n_left = 0
@@ -60,7 +65,7 @@ class PageLayout:
                 if buffer is not None:
                     n_bytes += buffer.size
                     n_left += min(buffer.size, codec.compress(buffer).size)
-        return cls(schema, n_left < LZ4_LEAVES_MAX * n_bytes)
+        return cls(schema, (n_bytes - n_left) * byte_nanos > LZ4_NANOS * n_bytes)
 
     def page(self, batch: pa.RecordBatch) -> pa.Buffer:
         """Return a batch as an Arrow IPC stream in this layout."""
@@ -73,15 +78,15 @@ class PageLayout:
         return sink.getvalue()
 
 
-def _with_dictionary(column: pa.Array) -> pa.DataType:
+def _with_dictionary(column: pa.Array, byte_nanos: float) -> pa.DataType:
     """The type of a column of the sample: a dictionary if its values are long and few."""
     type_ = column.type
     if not (pa.types.is_string(type_) or pa.types.is_binary(type_)):
         return type_
     n_rows = len(column)
     n_bytes = pc.sum(pc.binary_length(column)).as_py() or 0
-    # Each string has an offset of 4 bytes, too.
-    if n_bytes / n_rows + 4 < DICTIONARY_SAVES_MIN + 2:
+    # A string has an offset of 4 bytes, too, and its index in a dictionary has 2.
+    if (n_bytes / n_rows + 4 - 2) * byte_nanos < DICTIONARY_NANOS:
         return type_
     if pc.count_distinct(column).as_py() * DICTIONARY_ROWS_MIN > n_rows:
         return type_
