@@ -30,7 +30,7 @@ from qcore.plan.planning_time import check_planning
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore.writing.file_sets import check_absent
-from qcore.writing.page_file import PageFileWriter
+from qcore.writing.page_file import HELD_BYTES_MAX, PageFileWriter
 from qcore.writing.partition_files import PartitionFiles
 from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.aggregate.aggregation import HashAggregation
@@ -554,7 +554,8 @@ class Lowering:
             run.settings.file_access.check_path(node.path)
             check_absent(node.path, f"partitioned_output (node {node.id})")
             if node.single_file:
-                return PageFileWriter(node.path, schema, drivers, node.byte_nanos)
+                held = min(HELD_BYTES_MAX, (run.settings.memory_limit or 8 * HELD_BYTES_MAX) // 8)
+                return PageFileWriter(node.path, schema, drivers, node.byte_nanos, held)
             return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers)
 
         target = self._part(make_target)

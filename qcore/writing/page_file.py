@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,12 @@ from qcore.errors import ExecutionError
 from qcore.writing.file_sets import match_file_schema, writing
 from qcore.writing.page_layout import BYTE_NANOS, PAGE_ROWS_MAX, PageLayout
 from qcore_ext.ground.fault import fault_site
+
+# Smaller pages wait for others of their partition. With 1,024 partitions the engine's pages have some hundred rows:
+# the schema would be a fifth of their bytes, and millions of pages would have to be listed.
+GIVEN_ROWS_MIN, GIVEN_BYTES_MIN = 8192, 256 << 10
+# Bytes of all pages that wait; then all are written. The query's account pays for them.
+HELD_BYTES_MAX = 128 << 20
 
 
 class Page(NamedTuple):
@@ -78,6 +84,15 @@ class PageFile:
         return cls(held["path"], tuple(Page(*page) for page in held["pages"]), held["n_bytes"])
 
 
+@dataclass
+class _HeldPages:
+    """Small pages of one partition that are not written yet."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    n_rows: int = 0
+    n_bytes: int = 0
+
+
 class PageFileWriter:
     """Receives the pages of a task's PartitionedOutput operators (see `exchange/partitioned_output`).
 
@@ -93,14 +108,26 @@ class PageFileWriter:
         Number of operators that write.
     byte_nanos : float
         What writing and reading a byte of the file takes, in ns; it decides what narrows pages.
+    held_bytes_max : int
+        Bytes of small pages that may wait for others of their partition.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, n_producers: int, byte_nanos: float = BYTE_NANOS) -> None:
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        n_producers: int,
+        byte_nanos: float = BYTE_NANOS,
+        held_bytes_max: int = HELD_BYTES_MAX,
+    ) -> None:
         #: The complete file; None before.
         self.file: PageFile | None = None
         self._path = path
         self._schema = schema
         self._byte_nanos = byte_nanos
+        self._held_bytes_max = held_bytes_max
+        self._held: dict[int, _HeldPages] = {}
+        self._n_held_bytes = 0
         self._layout: PageLayout | None = None
         self._lock = threading.Lock()
         self._file: Any = None
@@ -113,6 +140,31 @@ class PageFileWriter:
     def write(self, partition: int, page: Any) -> None:
         """Append a page. Any thread may call it."""
         batch = match_file_schema(pa.record_batch(page), self._schema, self._path)
+        if batch.num_rows == 0:
+            return
+        n_bytes = batch.nbytes
+        if batch.num_rows >= GIVEN_ROWS_MIN or n_bytes >= GIVEN_BYTES_MIN:
+            self._write_rows(partition, [batch])
+            return
+        with self._lock:
+            held = self._held.setdefault(partition, _HeldPages())
+            held.batches.append(batch)
+            held.n_rows += batch.num_rows
+            self._n_held_bytes += n_bytes
+            held.n_bytes += n_bytes
+            if self._n_held_bytes > self._held_bytes_max:
+                full, self._held, self._n_held_bytes = self._held, {}, 0
+            elif held.n_rows >= GIVEN_ROWS_MIN or held.n_bytes >= GIVEN_BYTES_MIN:
+                full = {partition: self._held.pop(partition)}
+                self._n_held_bytes -= held.n_bytes
+            else:
+                return
+        for number in sorted(full):
+            self._write_rows(number, full[number].batches)
+
+    def _write_rows(self, partition: int, batches: list[pa.RecordBatch]) -> None:
+        """Write batches of one partition as pages that are not too long."""
+        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         for start in range(0, batch.num_rows, PAGE_ROWS_MAX):
             self._append(partition, batch.slice(start, PAGE_ROWS_MAX))
 
@@ -145,8 +197,11 @@ class PageFileWriter:
                 return
         try:
             if self._complete:
+                for partition in sorted(self._held):
+                    self._write_rows(partition, self._held.pop(partition).batches)
                 self._commit()
         finally:
+            self._held.clear()
             self._drop()
 
     def _commit(self) -> None:

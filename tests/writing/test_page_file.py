@@ -44,9 +44,9 @@ def test_pages_come_back(tmp_path: Path) -> None:
     """The list of pages has place, size and rows of each, and travels as JSON."""
     file = written(tmp_path / "a.pages", 5, 6, 7)
     assert (file.n_rows, file.n_bytes) == (6, os.path.getsize(file.path))
-    assert [(page.partition, page.n_rows) for page in file.pages] == [(2, 2), (0, 2), (1, 2)]
+    assert [(page.partition, page.n_rows) for page in file.pages] == [(0, 2), (1, 2), (2, 2)]
     assert PageFile.from_json(json.loads(json.dumps(file.to_json()))) == file
-    assert read(file) == [5, 5, 6, 6, 7, 7]
+    assert read(file) == [6, 6, 7, 7, 5, 5]
     assert oct(os.stat(file.path).st_mode)[-3:] == "600"
 
 
@@ -104,9 +104,10 @@ def test_a_path_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"a\.pages exists already"):
         qcore.Task(plan.with_fields(path=str(tmp_path / "a.pages"), single_file=True))
     writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1)
+    writer.write(0, page(1))
     with pytest.raises(ExecutionError, match=r"cannot write .*a\.pages"):
-        writer.write(0, page(1))
-    writer.producer_done(False)
+        writer.producer_done(True)
+    assert writer.file is None
     assert (tmp_path / "a.pages").read_text() == "kept"
 
 
@@ -192,15 +193,38 @@ def test_extreme_values(tmp_path: Path) -> None:
 def test_pages_have_few_rows(tmp_path: Path) -> None:
     """Indices of dictionaries have 16 bits: more rows are several pages."""
     words = [f"a word of some length {n % 40_000}" for n in range(70_000)]
-    rows = pa.record_batch({"s": ["the same long word"] * 2000 + words, "n": range(72_000)})
+    rows = pa.record_batch({"s": ["the same long word"] * 20_000 + words, "n": range(90_000)})
     writer = PageFileWriter(str(tmp_path / "a.pages"), rows.schema, 1)
-    writer.write(0, rows.slice(0, 2000))
-    writer.write(0, rows.slice(2000))
+    writer.write(0, rows.slice(0, 20_000))
+    writer.write(0, rows.slice(20_000))
     writer.producer_done(True)
     assert writer.file is not None
-    assert [page.n_rows for page in writer.file.pages] == [2000, 32_768, 32_768, 4464]
+    assert [page.n_rows for page in writer.file.pages] == [20_000, 32_768, 32_768, 4464]
     batches = read_pages(writer.file.path, writer.file.n_bytes, writer.file.pages)
     assert batches[1].schema.field("s").type == pa.dictionary(pa.int16(), pa.string())
-    assert (
-        pa.Table.from_batches(batches).cast(rows.schema).equals(pa.table(rows).combine_chunks(), check_metadata=False)
-    )
+    assert [value for batch in batches for value in batch["s"].to_pylist()] == rows["s"].to_pylist()
+
+
+@pytest.mark.parametrize(("held_bytes_max", "n_pages"), [(1 << 20, 50), (20_000, 100), (0, 2500)])
+def test_small_pages_wait_for_others(held_bytes_max: int, n_pages: int, tmp_path: Path) -> None:
+    """With many partitions the engine's pages are small: the file has one for each partition, or as memory allows."""
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1, held_bytes_max=held_bytes_max)
+    for number in range(50):
+        for partition in range(50):
+            writer.write(partition, page(*range(number, number + 2)))
+    writer.producer_done(True)
+    assert writer.file is not None
+    assert n_pages <= len(writer.file.pages) <= 1.1 * n_pages
+    assert sorted(read(writer.file)) == sorted([*range(50), *range(1, 51)] * 50)
+    for partition in range(50):
+        held = [page for page in writer.file.pages if page.partition == partition]
+        assert sum(page.n_rows for page in held) == 100
+
+
+def test_large_pages_do_not_wait(tmp_path: Path) -> None:
+    writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1)
+    for size in (5000, 9000, 100, 4000, 1):
+        writer.write(0, page(*range(size)))
+    writer.producer_done(True)
+    assert writer.file is not None
+    assert [page.n_rows for page in writer.file.pages] == [9000, 9100, 1]
