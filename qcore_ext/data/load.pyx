@@ -9,7 +9,7 @@ from qcore_ext.data.column cimport (
     CONSTANT, FLAT,
     Column, StringView, Vector, VectorScratch,
 )
-from qcore_ext.data.row_check cimport RowCheck, row_check
+from qcore_ext.data.row_check cimport ROW_CHECK_ROWS, RowCheck, row_check
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL, phys_width
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
@@ -160,33 +160,62 @@ cdef void widen(
             (<int64_t*> scratch.values)[2 * i + 1] = value >> 63
 
 
+cdef void load_text(
+    const Column* column, int64_t first, const uint32_t* rows, int64_t n, int64_t data_bytes, const uint8_t* validity,
+    StringView* out,
+) noexcept nogil:
+    """Strings as views; `data_bytes` may be read of those that offsets point into, `validity` is that of the rows."""
+    if column.storage == STORE_UTF8:
+        simd_kernels().views((<const int32_t*> column.values) + first, column.bytes, data_bytes, rows, n, out)
+    elif column.storage == STORE_LARGE_UTF8:
+        simd_kernels().views_large((<const int64_t*> column.values) + first, column.bytes, data_bytes, rows, n, out)
+    else:
+        views_from_arrow((<const StringView*> column.values) + first, column.view_buffers, rows, n, validity, out)
+
+
+cdef int load_checked(
+    const Column* column, int64_t first, const uint32_t* rows, int64_t n, const uint8_t* validity, StringView* out,
+) except -1 nogil:
+    """Strings from outside. Each section is checked just before it is loaded, and read from memory once for both."""
+    cdef RowCheck* check = <RowCheck*> column.check
+    cdef int64_t start = 0
+    cdef int64_t at, n_section
+    cdef const uint32_t* picked = NULL
+    while start < n:
+        n_section = min(<int64_t> ROW_CHECK_ROWS, n - start)
+        at = first + start if rows == NULL else first
+        picked = rows + start if rows != NULL else NULL
+        row_check(check, at, picked, n_section)
+        # A section begins with a byte of the bitmap.
+        load_text(
+            column, at, picked, n_section, check.data_bytes, validity + (start >> 3) if validity != NULL else NULL,
+            out + start,
+        )
+        start += n_section
+    return 0
+
+
 cdef int load_converted(
     const Column* column, int64_t first, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil:
     """Load layouts that are neither canonical nor decimal. `first` is the position of row 0, or of row 0 of `rows`."""
-    cdef int64_t i, at, last, milliseconds
+    cdef int64_t i, at, milliseconds
     cdef const int32_t* offsets
     cdef const int64_t* long_offsets
     cdef StringView* views = <StringView*> scratch.values
-    cdef RowCheck* check = <RowCheck*> column.check
     out.values = scratch.values
-    if check != NULL:
-        row_check(check, first, rows, n)
+    if column.check != NULL:
+        return load_checked(column, first, rows, n, out.validity, views)
     if column.storage == STORE_UTF8:
-        offsets = <const int32_t*> column.values
-        # The offset behind the last row may not have been checked.
-        if check == NULL:
-            qc_check_offsets(offsets + column.offset, column.n_rows, b"the offsets of strings ascend")
-        last = check.data_bytes if check != NULL else offsets[column.offset + column.n_rows]
-        simd_kernels().views(offsets + first, column.bytes, last, rows, n, views)
+        offsets = <const int32_t*> column.values + column.offset
+        qc_check_offsets(offsets, column.n_rows, b"the offsets of strings ascend")
+        load_text(column, first, rows, n, offsets[column.n_rows], out.validity, views)
     elif column.storage == STORE_LARGE_UTF8:
-        long_offsets = <const int64_t*> column.values
-        if check == NULL:
-            qc_check_large_offsets(long_offsets + column.offset, column.n_rows, b"the offsets of strings ascend")
-        last = check.data_bytes if check != NULL else long_offsets[column.offset + column.n_rows]
-        simd_kernels().views_large(long_offsets + first, column.bytes, last, rows, n, views)
+        long_offsets = <const int64_t*> column.values + column.offset
+        qc_check_large_offsets(long_offsets, column.n_rows, b"the offsets of strings ascend")
+        load_text(column, first, rows, n, long_offsets[column.n_rows], out.validity, views)
     elif column.storage == STORE_ARROW_VIEW:
-        views_from_arrow((<const StringView*> column.values) + first, column.view_buffers, rows, n, out.validity, views)
+        load_text(column, first, rows, n, 0, out.validity, views)
     elif column.storage == STORE_FIXED_BINARY:
         views_from_fixed((<const char*> column.values) + first * column.width, column.width, rows, n, views)
     elif column.storage == STORE_BITS:

@@ -1,7 +1,8 @@
 """Rows of an array of strings from outside, checked when they are first loaded.
 
-The check reads the bytes that the load reads next, so it costs little more than its arithmetic. Rows that no query
-loads are not checked. Sections of VECTOR_ROWS rows that were checked are remembered, and are not checked again. Of
+The check reads the bytes that the load reads next, so it costs little more than its arithmetic. It fetches the next
+section into the cache while the load works: the check alone would wait for memory. Rows that no query loads are not
+checked. Sections of ROW_CHECK_ROWS rows that were checked are remembered, and are not checked again. Of
 a section of which a query loads a few rows, only these are checked, and not remembered: until as many rows as the array
 has were checked so. From then on such a section is checked as a whole. So all checks of an array together cost at
 most about twice a check of all its rows, and a query never pays for many rows that it does not load before that. Any
@@ -12,6 +13,12 @@ from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.memory cimport Owner
+
+
+cdef enum:
+    # Rows of a section. A load checks and loads that many at a time, which are then in the first-level cache. Fewer
+    # would cost more calls.
+    ROW_CHECK_ROWS = 256
 
 
 cdef struct RowCheck:

@@ -1,8 +1,11 @@
-"""Prefetching of cache lines that are written soon."""
+"""Prefetching of cache lines that are read or written soon."""
+
+from libc.stdint cimport int64_t
 
 
 cdef extern from "native/prefetch.h" nogil:
     void qc_prefetch_write(const void* address)
+    void qc_prefetch_range(const char* start, int64_t n)
 
 
 cdef enum:

@@ -44,11 +44,11 @@ def checks(array: pa.Array) -> RowChecks:
 def test_sections_are_remembered(type: pa.DataType) -> None:
     array = pa.array(["a", "a text of more than twelve bytes", None, "é"] * 2500, type)
     check = checks(array)
-    assert check.n_left == 5
+    assert check.n_left == 40
     check.require(5, 10)
-    assert check.n_left == 4
+    assert check.n_left == 39
     check.require(2047, 2)
-    assert check.n_left == 3
+    assert check.n_left == 37
     check.require(-50, 100_000)
     assert check.n_left == 0
     sliced = checks(array.slice(5000, 100))
@@ -172,6 +172,20 @@ def test_what_a_null_row_holds_is_not_looked_at(type: pa.DataType, every: int) -
     )
     n = len([i for i in range(3000) if i % every == 77 % every])
     assert found.to_arrow().to_pylist() == [{"n": n, "m": n - 1}]
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_values_and_nulls_stand_where_they_did(level: int, type: pa.DataType) -> None:
+    """Sections are loaded one by one, from any row on, by filters of any density."""
+    numbers = random.Random(level)
+    texts = [None if numbers.random() < 0.2 else TEXTS[numbers.randrange(7)] + str(i) for i in range(7000)]
+    for start, end in ((0, 7000), (3, 2051), (255, 257), (256, 512), (1023, 6999)):
+        rows = pa.table({"s": pa.array(texts, type), "i": pa.array(range(7000), pa.int64())}).slice(start, end - start)
+        for every, below in ((1, 1), (10, 9), (4, 1), (90, 1)):
+            found = qcore.sql(f"select i, s || '!' s from t where i % {every} < {below}", {"t": rows}, threads=1).to_arrow()
+            wanted = [i for i in range(start, end) if i % every < below]
+            assert found["i"].to_pylist() == wanted
+            assert found["s"].to_pylist() == [None if texts[i] is None else f"{texts[i]}!" for i in wanted]
 
 
 def test_many_threads_check_one_array() -> None:

@@ -1,7 +1,14 @@
 /* Prefetching of cache lines. */
 #ifndef QCORE_PREFETCH_H
 #define QCORE_PREFETCH_H
+#include <stdint.h>
 
 /* The line will be written. */
 static inline void qc_prefetch_write(const void *address) { __builtin_prefetch(address, 1); }
+/* Lines of n bytes that will be read; they may lie outside of any buffer. Without the empty statement GCC takes a function
+   that only prefetches for one without effect, and leaves its calls out. */
+static inline void qc_prefetch_range(const char *start, int64_t n) {
+    for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(start + i, 0);
+    __asm__ volatile("");
+}
 #endif
