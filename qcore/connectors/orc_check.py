@@ -5,8 +5,9 @@ stripe's strings, the elements of its lists, its rows, its dictionaries, and blo
 is compared with the bytes that the file has for it. Only footers and the LENGTH streams of the columns that a query
 reads are decoded, other streams only where a claim is much larger than they are.
 
-What pyarrow refuses itself is left to it: streams that leave their stripe or end early, indices outside a dictionary,
-damaged values. Files compressed with LZO are refused, because nothing here decompresses them.
+Two more claims end the process because pyarrow asserts them: the precision of a decimal, and keys of maps that are not
+null. What pyarrow refuses itself is left to it: streams that end early, indices outside a dictionary, damaged values.
+Files compressed with LZO are refused, because nothing here decompresses them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ DEPTH_MAX = 64
 
 COMPRESSIONS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd")
 STRINGS = {7, 8, 16, 17}
-LIST, MAP = 10, 11
+LIST, MAP, DECIMAL = 10, 11, 14
+DECIMAL_DIGITS_MAX = 38
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
 # Kinds of streams that lie before a stripe's data.
 INDEX_STREAMS = {6, 7, 8, 9, 100, 101}
@@ -47,6 +49,7 @@ VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 @dataclass
 class _Type:
     kind: int = 0
+    digits: int = 0
     children: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
@@ -120,6 +123,8 @@ class OrcFootprint:
             # pyarrow demands it too; a circle would never end.
             if any(not number < child < len(self._types) for child in type.children):
                 raise pa.ArrowInvalid("its types do not form a tree")
+            if type.kind == DECIMAL and type.digits > DECIMAL_DIGITS_MAX:
+                raise pa.ArrowInvalid(f"a decimal of it has {type.digits} digits; Arrow's have up to 38")
 
     def require_sound(self, file: Any, number: int, names: Sequence[str]) -> None:
         """Compare the claims of a stripe, about some of the file's columns, with its bytes.
@@ -217,7 +222,10 @@ class _StripeCheck:
                 raise pa.ArrowInvalid(f"a dictionary of it has {n_lengths} lengths of {n_entries} entries")
             self._require_bytes(total, column, DICTIONARY_DATA if has_dictionary else DATA)
         elif type.kind in (LIST, MAP):
-            self.require_values(self._lengths(column, encoding)[1], type.children, "elements")
+            total = self._lengths(column, encoding)[1]
+            self.require_values(total, type.children, "elements")
+            if type.kind == MAP and type.children:
+                self._require_keys(total, type.children[0])
         for child in type.children:
             self.require_column(child, depth + 1)
 
@@ -228,6 +236,14 @@ class _StripeCheck:
             return
         if n > VALUES_PER_BYTE_MAX * sum(self._n_bytes(stream) for stream in streams):
             raise pa.ArrowInvalid(f"it claims to have {n} {what}, more than its streams can hold")
+
+    def _require_keys(self, n: int, column: int) -> None:
+        stream = self._streams.get((column, PRESENT))
+        if stream is None:
+            return
+        raw = self._footprint.unpacked(_read(self._file, stream.start, stream.length))
+        if not _all_present(raw, n):
+            raise pa.ArrowInvalid("a map of it has a key that is null")
 
     def _below(self, column: int) -> Iterator[_Stream]:
         for key, stream in self._streams.items():
@@ -258,6 +274,22 @@ class _StripeCheck:
     def _n_bytes(self, stream: _Stream) -> int:
         """The size of a stream, decompressed."""
         return sum(map(len, self._footprint.chunks(_read(self._file, stream.start, stream.length))))
+
+
+def _all_present(raw: bytes, n: int) -> bool:
+    """Whether the first n bits of a run-length encoded bitmap, as far as it goes, are ones."""
+    at = 0
+    while n > 0 and at < len(raw):
+        head = raw[at]
+        # A byte that repeats, or bytes as they are.
+        n_bytes = 1 if head < 0x80 else 0x100 - head
+        held = raw[at + 1 : at + 1 + n_bytes] * (head + 3 if head < 0x80 else 1)
+        at += 1 + n_bytes
+        whole, rest = divmod(min(n, 8 * len(held)), 8)
+        if held[:whole] != b"\xff" * whole or (rest and held[whole] >> (8 - rest) != (1 << rest) - 1):
+            return False
+        n -= 8 * len(held)
+    return True
 
 
 def _read(file: Any, start: int, n: int) -> bytes:
@@ -314,6 +346,8 @@ def _type(data: bytes) -> _Type:
     for number, value in _fields(data):
         if number == 1 and isinstance(value, int):
             made.kind = value
+        elif number == 5 and isinstance(value, int):
+            made.digits = value & 0xFFFFFFFF
         elif number == 2:
             # Packed or one by one.
             if isinstance(value, int):

@@ -65,7 +65,8 @@ def needs_a_pass(type: pa.DataType) -> bool:
 
 def _data_bytes(chunk: pa.Array) -> int:
     """The size of the buffer that offsets point into; 0 for views, which tell the sizes of theirs."""
-    if pa.types.is_string_view(chunk.type) or pa.types.is_binary_view(chunk.type):
+    type = chunk.type
+    if pa.types.is_string_view(type) or pa.types.is_binary_view(type):
         return 0
     data = chunk.buffers()[2]
     return 0 if data is None else int(data.size)
@@ -131,14 +132,12 @@ class SoundColumns:
 
         No checks for a column of another type than strings.
         """
-        return [
-            [
-                self._text_check(name, number, chunk)
-                for number, chunk in enumerate(data.column(name).chunks)
-                if len(chunk) > 0 and is_text(chunk.type)
-            ]
-            for name in columns
-        ]
+        checks: list[list[RowChecks]] = []
+        for name in columns:
+            values = data.column(name)
+            chunks = enumerate(values.chunks) if is_text(values.type) else ()
+            checks.append([self._text_check(name, number, chunk) for number, chunk in chunks if len(chunk) > 0])
+        return checks
 
     def _text_check(self, name: str, number: int, chunk: pa.Array) -> RowChecks:
         """The check of a chunk of strings. Two drivers may make it at once."""

@@ -282,3 +282,64 @@ def test_compressed_files_that_repeat_much(tmp_path: Path, compression: str) -> 
     assert qcore.sql(f"select sum(length(s)) n, sum(len(l)) m from '{path}'").to_arrow().to_pylist() == [
         {"n": 20_000_000, "m": 1_000_000}
     ]
+
+
+def test_decimals_of_too_many_digits(tmp_path: Path) -> None:
+    """pyarrow asserts the precision when it makes the type."""
+    path = tmp_path / "x.orc"
+    raw = written(pa.table({"d": pa.array([1], pa.decimal128(9, 2))}), path, compression="uncompressed")
+
+    def wider(footer: Fields) -> Fields:
+        return [
+            (
+                number,
+                with_number(value, 5, 73)
+                if isinstance(value, bytes) and number == 4 and b"\x08\x0e" in value
+                else value,
+            )
+            for number, value in footer
+        ]
+
+    n = int(dict(fields_of(raw[-1 - raw[-1] : -1]))[1])
+    at = len(raw) - 1 - raw[-1] - n
+    path.write_bytes(raw[:at] + message(wider(fields_of(raw[at : at + n]))) + raw[at + n :])
+    with pytest.raises(qcore.PlanError, match=r"x\.orc is damaged or no ORC file: a decimal of it has 73 digits"):
+        qcore.sql(f"select * from '{path}'").to_arrow()
+
+
+def test_keys_of_maps_that_are_null(tmp_path: Path) -> None:
+    """pyarrow asserts that there are none when it makes the array."""
+    path = tmp_path / "x.orc"
+    maps = pa.array([[(f"k{i}", i)] for i in range(100)], pa.map_(pa.string(), pa.int32()))
+    raw = written(pa.table({"m": maps}), path, compression="uncompressed")
+
+    def index_as_bitmap(fields: Fields) -> Fields:
+        out: Fields = []
+        for number, value in fields:
+            held = dict(fields_of(value)) if number == 1 and isinstance(value, bytes) else {}
+            is_index = held.get(1) == 6 and held.get(2) == 2 and isinstance(value, bytes)
+            out.append((number, with_number(value, 1, orc_check.PRESENT) if is_index else value))
+        return out
+
+    with pytest.raises(pa.ArrowInvalid, match="a map of it has a key that is null"):
+        require_sound(changed(raw, stripe_footer=index_as_bitmap), path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "n", "all_present"),
+    [
+        ("", 9, True),
+        ("fff8", 5, True),
+        ("fff8", 6, False),
+        ("feffff", 16, True),
+        ("fefffe", 16, False),
+        ("fefffe", 15, True),
+        ("7fff" "7fff" "ff80", 2081, True),
+        ("7fff" "7fff" "ff80", 2082, False),
+        ("7fff" "0000", 1040, True),
+        ("7fff" "0000", 1041, False),
+        ("7f", 10, True),
+    ],
+)  # fmt: skip
+def test_bitmaps_of_ones(raw: str, n: int, all_present: bool) -> None:
+    assert orc_check._all_present(bytes.fromhex(raw), n) == all_present
