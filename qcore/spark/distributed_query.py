@@ -17,8 +17,9 @@ from qcore.session.explain import explain_plan
 from qcore.session.plan_cache import PlannedQuery
 from qcore.session.result import Result
 from qcore.session.scans import source_filter
+from qcore.session.task import Task
 from qcore.spark.exchange import exchange_folder
-from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for
+from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for, split_bytes
 from qcore.spark.fragments import Limits, next_stages, with_output
 from qcore.spark.frames import frame_of_files, spark_arrow_schema
 from qcore.spark.page_files import PagesTable, QueryFolder, sweep
@@ -48,6 +49,8 @@ SPEED_CONF = "spark.qcore.exchange.speed"
 LOCAL_SPEED, SHARED_SPEED = 10**9, 125 * 10**6
 # Splits asked of a table for each task.
 SPLITS_PER_TASK = 8
+# A stage that reads files of at most this share of `driver_bytes` runs in this process: a Spark job takes longer.
+FILES_SHARE = 4
 # A wait is cut into slices of this length, so that Ctrl-C and a cancel from another thread are seen.
 WAIT_SLICE_SECONDS = 0.1
 
@@ -115,6 +118,7 @@ class StageLoop:
         self._folder = folder
         self._limits = limits_of(session)
         self._jobs: list[SparkJob[list[TaskReport]]] = []
+        self._here: Task | None = None
         self._cancelled = threading.Event()
 
     def run(self, deadline: float | None) -> p.PlanNode:
@@ -139,6 +143,9 @@ class StageLoop:
     def cancel(self) -> None:
         """Stop the stages that run. Any thread may call it."""
         self._cancelled.set()
+        here = self._here
+        if here is not None:
+            here.cancel()
         for job in list(self._jobs):
             job.cancel()
 
@@ -154,12 +161,16 @@ class StageLoop:
         self._jobs.clear()
         waiting: list[tuple[StageRun, SparkJob[list[TaskReport]]]] = []
         runs: list[StageRun] = []
+        given: dict[int, TaskWork] = {}
         for stage in stages:
             tasks = self._tasks(stage)
-            run = StageRun(stage, len(tasks))
+            here = stage.on_driver or self._is_small(stage, tasks)
+            run = StageRun(stage, 1 if here else len(tasks), here)
             runs.append(run)
             self.runs.append(run)
-            if not stage.on_driver:
+            if here:
+                given[stage.number] = together(stage, tasks)
+            else:
                 job = stage_job(
                     self._session, f"qcore, stage {stage.number}: {describe(stage)}", self._work(stage), tasks
                 )
@@ -168,10 +179,10 @@ class StageLoop:
                 self._check(deadline)
                 job.start()
         for run in runs:
-            if run.stage.on_driver:
+            if run.on_driver:
                 self._check(deadline)
                 moment = time.monotonic()
-                self._finish(run, [self._run_here(run.stage)], moment)
+                self._finish(run, [self._run_here(run.stage, given[run.stage.number])], moment)
         for run, job in waiting:
             with WaitingForOthers():
                 while not job.wait(WAIT_SLICE_SECONDS):
@@ -229,12 +240,26 @@ class StageLoop:
             if close is not None:
                 close()
 
-    def _run_here(self, stage: Stage) -> TaskReport:
-        """Run the only task of a stage in this process."""
-        (task,) = self._tasks(stage)
+    def _watch(self, task: Task) -> None:
+        """Note the task that runs in this process, so that cancel() stops it."""
+        self._here = task
+        if self._cancelled.is_set():
+            task.cancel()
+
+    def _is_small(self, stage: Stage, tasks: Sequence[TaskWork]) -> bool:
+        """Whether a stage reads so few bytes of files that a job of Spark would take longer than its work."""
+        if PARTITION in stage.reads.values() or not stage.reads:
+            return False
+        splits = [split for held in together(stage, tasks).splits.values() for split in held]
+        sizes = [split_bytes(split) for split in splits]
+        known = [n_bytes for n_bytes in sizes if n_bytes is not None]
+        return len(known) == len(sizes) and sum(known) <= self._limits.driver_bytes // FILES_SHARE
+
+    def _run_here(self, stage: Stage, task: TaskWork) -> TaskReport:
+        """Run a stage in this process, as one task."""
         settings = self._settings
         started = time.perf_counter_ns()
-        given = TaskInput(
+        task_input = TaskInput(
             b"",
             task.splits,
             0,
@@ -243,9 +268,21 @@ class StageLoop:
             settings.memory_limit,
             settings.batch_rows,
         )
-        output = run_plan(stage.plan, given)
+        try:
+            output = run_plan(stage.plan, task_input, self._watch)
+        finally:
+            self._here = None
         nanos = time.perf_counter_ns() - started
         return TaskReport(0, output.file, "", 0, 0, settings.threads, nanos, without_drivers(output.stats))
+
+
+def together(stage: Stage, tasks: Sequence[TaskWork]) -> TaskWork:
+    """Return the tasks of a stage as one, which reads what all of them do."""
+    splits = {
+        scan: tasks[0].splits[scan] if how == ALL else [split for task in tasks for split in task.splits[scan]]
+        for scan, how in stage.reads.items()
+    }
+    return TaskWork(0, splits)
 
 
 class SparkResult:

@@ -25,8 +25,13 @@ FILE_INDEXES = frozenset(
     f"org.apache.spark.sql.execution.datasources.{name}"
     for name in ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
 )
-# The text of a PartitionedFile. With it one py4j call fetches all files of a partition.
-PRINTED_FILE = re.compile(r"path: (.*?), range: (\d+)-(\d+), partition values: \[empty row\]", re.DOTALL)
+# The text of a PartitionedFile. With it one py4j call fetches all files of a partition. The path is URL-encoded.
+PRINTED_FILE = re.compile(r"path: (\S*?), range: (\d+)-(\d+), partition values: \[(.*?)\](?=, path: |\)$)", re.DOTALL)
+# The text of Hadoop's FileStatus. With it one call fetches the sizes and times of all files.
+PRINTED_STATUS = re.compile(
+    r"path=(\w+:.*?); isDirectory=false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+);",
+    re.DOTALL,
+)
 # Schemes that Hadoop and Arrow name differently.
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
 # Keys of a column's metadata that change how it is read.
@@ -177,7 +182,8 @@ class _FileSource:
         self._jvm = jvm
         relation = leaf.relation()
         format = relation.fileFormat().getClass().getName()
-        index = relation.location().getClass().getName()
+        self._index = relation.location()
+        index = self._index.getClass().getName()
         if format != PARQUET_FORMAT:
             raise Untranslated(f"the files are read by {format}")
         if index not in FILE_INDEXES:
@@ -203,7 +209,7 @@ class _FileSource:
             raise Untranslated("the files are not read by one FileScanRDD")
         partitions = rdds.head().filePartitions()
         listed = [partitions.apply(i) for i in range(partitions.length())]
-        return _splits(self._jvm, listed, self._partition_schema, schema, stamps)
+        return _splits(self._jvm, listed, self._partition_schema, schema, self._index, stamps)
 
 
 class _BatchSource:
@@ -218,7 +224,8 @@ class _BatchSource:
             raise Untranslated(f"the files are read by {name}")
         if self._scan.pushedAggregate().isDefined():
             raise Untranslated("Spark computes an aggregate from the files' footers")
-        index = self._scan.fileIndex().getClass().getName()
+        self._index = self._scan.fileIndex()
+        index = self._index.getClass().getName()
         if index not in FILE_INDEXES:
             raise Untranslated(f"the files are listed by {index}")
 
@@ -235,45 +242,73 @@ class _BatchSource:
         """Spark's sections; fills in what Spark knows of the files."""
         partitions = self._leaf.inputPartitions()
         listed = [partitions.apply(i) for i in range(partitions.length())]
-        return _splits(self._jvm, listed, self._scan.readPartitionSchema(), schema, stamps)
+        return _splits(self._jvm, listed, self._scan.readPartitionSchema(), schema, self._index, stamps)
 
 
 def _splits(
-    jvm: Any, partitions: list[Any], partition_struct: Any, schema: pa.Schema, stamps: dict[str, FileStamp]
+    jvm: Any, partitions: list[Any], partition_struct: Any, schema: pa.Schema, index: Any, stamps: dict[str, FileStamp]
 ) -> Iterator[FileSplit]:
-    fields = json.loads(partition_struct.json())["fields"]
-    types = [schema.field(item["name"]).type for item in fields]
+    listed = _listed_stamps(index)
+    folders = _FolderValues(partition_struct, schema)
     for partition in partitions:
         files = partition.files()
-        if not fields:
-            for i, split in enumerate(_printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), len(files))):
-                if split.path not in stamps:
-                    stamps[split.path] = _stamp(files[i])
-                yield split
-            continue
-        for file in files:
-            row = file.partitionValues()
-            values = []
-            for i, (item, type) in enumerate(zip(fields, types, strict=True)):
-                spark_type = partition_struct.apply(i).dataType()
-                value = None if row.isNullAt(i) else row.get(i, spark_type)
-                values.append((item["name"], plain_value(value, type)))
-            path = file_path(file.urlEncodedPath())
+        for number, (url, start, end) in enumerate(_printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), files)):
+            path = file_path(url)
             if path not in stamps:
-                stamps[path] = _stamp(file)
-            yield FileSplit(path, file.start(), file.length(), tuple(values))
+                stamps[path] = listed[path] if path in listed else _stamp(files[number])
+            yield FileSplit(path, start, end - start, folders.of(url, files, number))
+
+
+class _FolderValues:
+    """The values of folder names. Files of one folder have the same, so they are fetched once a folder."""
+
+    def __init__(self, partition_struct: Any, schema: pa.Schema) -> None:
+        self._fields = [
+            (item["name"], schema.field(item["name"]).type, partition_struct.apply(i).dataType())
+            for i, item in enumerate(json.loads(partition_struct.json())["fields"])
+        ]
+        self._known: dict[str, tuple[tuple[str, Any], ...]] = {}
+
+    def of(self, url: str, files: Any, number: int) -> tuple[tuple[str, Any], ...]:
+        """The values of a file, the one of that number among `files`."""
+        if not self._fields:
+            return ()
+        folder = url.rpartition("/")[0]
+        if folder not in self._known:
+            row = files[number].partitionValues()
+            self._known[folder] = tuple(
+                (name, plain_value(row.get(i, spark_type), type))
+                for i, (name, type, spark_type) in enumerate(self._fields)
+            )
+        return self._known[folder]
+
+
+def _listed_stamps(index: Any) -> dict[str, FileStamp]:
+    """Sizes and times of the local files that Spark has listed, by path; nothing if the list has another form."""
+    if not index.getClass().getSimpleName().endswith("InMemoryFileIndex"):
+        return {}
+    text = index.allFiles().mkString("\n")
+    found = PRINTED_STATUS.findall(text)
+    if len(found) != text.count("isDirectory="):
+        return {}
+    paths = {path: FileStamp(int(n_bytes), int(millis)) for path, n_bytes, millis in found}
+    # Paths of a FileStatus are not encoded.
+    return {"/" + path[5:].lstrip("/"): stamp for path, stamp in paths.items() if path.startswith("file:")}
 
 
 def _stamp(file: Any) -> FileStamp:
     return FileStamp(file.fileSize(), file.modificationTime())
 
 
-def _printed(text: str, count: int) -> Iterator[FileSplit]:
+def _printed(text: str, files: Any) -> Iterator[tuple[str, int, int]]:
+    """Path, start and end of files, from their text. A value of a folder may hold anything, so they are counted."""
     found = PRINTED_FILE.findall(text)
-    if len(found) != count:
-        raise Untranslated(f"{count} files of a partition print as {text[:200]}")
-    for path, start, end in found:
-        yield FileSplit(file_path(path), int(start), int(end) - int(start))
+    if len(found) == len(files):
+        for url, start, end, _ in found:
+            yield url, int(start), int(end)
+        return
+    for file in files:
+        yield file.urlEncodedPath(), file.start(), file.start() + file.length()
 
 
 def file_path(url: str) -> str:

@@ -28,6 +28,8 @@ class StageRun:
         The stage.
     n_tasks : int
         The number of its tasks.
+    on_driver : bool
+        Whether the driver process runs it, as one task.
     reports : list of TaskReport
         What its tasks reported, by partition; empty while they run.
     table : PagesTable or None
@@ -38,6 +40,7 @@ class StageRun:
 
     stage: Stage
     n_tasks: int
+    on_driver: bool
     reports: list[TaskReport] = field(default_factory=list)
     table: PagesTable | None = None
     wall_seconds: float = 0.0
@@ -45,7 +48,7 @@ class StageRun:
     @property
     def places(self) -> str:
         """Where the stage ran: hosts with the number of tasks of each, or "driver process"."""
-        if self.stage.on_driver:
+        if self.on_driver:
             return "driver process"
         hosts = Counter(report.host for report in self.reports)
         return ", ".join(f"{host} × {n}" for host, n in sorted(hosts.items()))
@@ -56,7 +59,7 @@ class StageRun:
         return {
             "number": self.stage.number,
             "description": describe(self.stage),
-            "on_driver": self.stage.on_driver,
+            "on_driver": self.on_driver,
             "tasks": self.n_tasks,
             "tasks_done": len(self.reports),
             "partitions": self.stage.n_partitions,

@@ -16,7 +16,7 @@ from qcore.spark.stage_task import StageWork, TaskReport, TaskWork
 # The address space below which a Python worker cannot load the engine. More is needed to run anything: see stage_task.
 WORKER_BYTES_MIN = 1 << 30
 REMEDY = (
-    "install qcore there, or ship its wheel: spark.archives=<the wheel>#qcore_lib and "
+    "install qcore there, or ship its wheel, copied to qcore.zip: spark.archives=qcore.zip#qcore_lib and "
     "spark.executorEnv.PYTHONPATH=./qcore_lib (docs/SPARK.md)"
 )
 

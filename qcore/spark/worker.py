@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,8 +99,11 @@ def run_task(task_input: TaskInput) -> TaskOutput:
     return run_plan(plan_from_bytes(task_input.plan), task_input)
 
 
-def run_plan(plan: p.PlanNode, task_input: TaskInput) -> TaskOutput:
-    """Run a task whose plan this process has, so that `task_input.plan` does not count. The rest is as in run_task."""
+def run_plan(plan: p.PlanNode, task_input: TaskInput, started: Callable[[Task], None] | None = None) -> TaskOutput:
+    """Run a task whose plan this process has, so that `task_input.plan` does not count. The rest is as in run_task.
+
+    `started` is called with the running task, which another thread may then cancel.
+    """
     if not isinstance(plan, p.PartitionedOutput):
         raise PlanError(f"the plan of a task ends in PartitionedOutput, not in {type(plan).__name__}")
     plan = plan.with_fields(path=task_input.output, single_file=True)
@@ -108,6 +111,8 @@ def run_plan(plan: p.PlanNode, task_input: TaskInput) -> TaskOutput:
     task = Task.of_plan(with_splits(plan, task_input.splits), settings)
     try:
         task.start()
+        if started is not None:
+            started(task)
         task.wait()
         file = task.page_file
         if file is None:

@@ -26,10 +26,11 @@ JOINED = "select d.name, sum(t.x) as s from t join d on t.k = d.k group by d.nam
 
 @pytest.fixture(autouse=True)
 def parent(tmp_path: Path, conf: Any) -> Path:
-    """The folder of the queries' folders."""
+    """The folder of the queries' folders. With few bytes for this process, small files are read by tasks too."""
     folder = tmp_path / "exchange"
     folder.mkdir()
     conf(DIRECTORY_CONF, str(folder))
+    conf("spark.qcore.driver.bytes", "1")
     return folder
 
 
@@ -106,8 +107,19 @@ def test_an_error_of_a_task(spark: Any, files: dict[str, str], parent: Path) -> 
     assert qcore.sql("select count(*) as n from t", files, on=spark).to_arrow()["n"].to_pylist() == [N_ROWS]
 
 
+def test_small_stages_run_here(spark: Any, files: dict[str, str], conf: Any) -> None:
+    conf("spark.qcore.driver.bytes", "32MB")
+    result = qcore.sql(JOINED, files, on=spark)
+    assert_same_rows(result, qcore.sql(JOINED, files, threads=1).to_arrow())
+    assert all(stage["on_driver"] and stage["tasks"] == 1 for stage in result.stats()["stages"])
+    assert "driver process" in result.explain()
+    slow = qcore.sql(*slow_query(files), on=spark)
+    threading.Timer(1.5, slow.cancel).start()
+    with pytest.raises(Cancelled):
+        slow.to_arrow()
+
+
 def test_what_is_told(spark: Any, files: dict[str, str], conf: Any) -> None:
-    conf("spark.qcore.driver.bytes", "1")
     result = qcore.sql(GROUPED, files, on=spark)
     assert "stage 1: partial aggregate" in result.explain()
     assert result.progress() == (0, 0) and result.stats()["stages"] == []

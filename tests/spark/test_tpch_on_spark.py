@@ -46,5 +46,5 @@ def test_answers(spark: Any, session: qcore.Session, tmp_path: Path, conf: Any, 
     with session.sql(text, on=spark) as result:
         assert_same_rows(result, session.sql(text).to_arrow(), rel_tol=1e-9)
         ran = result.stats()["stages"]
-        assert any(not stage["on_driver"] for stage in ran)
+        assert any(not stage["on_driver"] for stage in ran) or stages == "few"
     assert list(tmp_path.iterdir()) == []
