@@ -7,7 +7,10 @@ import pyarrow as pa
 
 import qcore
 from oracle import assert_same_rows
-from qcore.sql.bind import plan_query
+from qcore.functions.dialect import QCORE
+from qcore.sql.bind import READERS, plan_query
+from qcore.sql.binder import Binder
+from qcore.sql.parse import parse
 
 T = pa.table(
     {
@@ -41,3 +44,9 @@ def rows(query: str) -> list[tuple[object, ...]]:
     plan_query(query, SCHEMAS)
     got = qcore.sql(query, TABLES).to_arrow()
     return list(zip(*(column.to_pylist() for column in got.columns), strict=True))
+
+
+def binder() -> Binder:
+    """A binder without tables."""
+    _, source = parse("select 1", QCORE)
+    return Binder({}, {}, QCORE, source, READERS.expressions, READERS.queries, READERS.tables)

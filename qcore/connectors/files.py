@@ -117,7 +117,7 @@ class FileTable:
             schema = pa.schema([field for field in found if field.name not in in_names] + partitions)
         self.schema = logical_schema(schema, self._name())
         self._constants = [self._typed(file) for file in self._files]
-        #: Those of Parquet files, and the versions of the files that they are of.
+        #: The statistics of Parquet files, behind the versions of the files that they were read from.
         self._statistics: tuple[Any, TableStatistics] = (None, TableStatistics())
 
     def under_policy(self, on_schema_change: str) -> FileTable:

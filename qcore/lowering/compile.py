@@ -77,8 +77,8 @@ def compile_predicate(expr: Expr, schema: pa.Schema) -> Program:
 def constant_value(expr: Expr, type_: pa.DataType) -> Literal | None:
     """Value of an expression without columns, of type `type_`, as the engine computes it.
 
-    None if the computation fails, which a plan then does only if a row needs it, if it may take long, or if no Python
-    literal has the value.
+    None if the computation may take long, if no Python literal has the value, or if the computation fails. A query then
+    fails only if a row needs the value.
     """
     if pa.types.is_nested(type_):
         return None

@@ -36,7 +36,7 @@ class Run:
     ----------
     plan : LoweredPlan
     settings : Settings
-        Those of the run, with as many threads as the plan is lowered for.
+        The settings of the run. `threads` is the number that the plan was lowered for.
     open_split : callable
         (scan, split): opens a split of a scan node as an Arrow stream.
     open_recursion : callable, optional
@@ -49,7 +49,7 @@ class Run:
     memory : Account
         The account of the query.
     parts : list
-        What the drivers of a pipeline, or of several, share.
+        What the drivers of one or more pipelines share.
     split_queues : dict of str to SplitQueue
         The queue of each scan node by its id.
     results : BatchQueue or None

@@ -31,15 +31,16 @@ _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_ag
 
 @dataclass(frozen=True)
 class NestedKeys(StatelessOperator):
-    """Adds a binary column for each nested one, with its values' bytes. The bytes of a null are null."""
+    """Adds a binary column for each nested column: bytes that are compared as its values are. A null has none."""
 
     columns: tuple[tuple[str, str], ...]
     declared: pa.Schema
 
     def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
-        """The input's columns, then the keys. SchemaChangeError if one has another type than when it was planned.
+        """The input's columns, then the keys.
 
-        Equal values of two types may have different bytes, and those that are decoded get the planned type.
+        SchemaChangeError if a column has another type than in the plan: equal values of two types may have different
+        bytes, and decoding gives the planned type.
         """
         if input_schema is None:
             return None
@@ -61,7 +62,7 @@ class NestedKeys(StatelessOperator):
 
 @dataclass(frozen=True)
 class CarriedValues(NestedKeys):
-    """Adds a binary column for each nested one, with its values' blocks. The block of a null is null."""
+    """Adds a binary column for each nested column: blocks that keep its exact values. A null has none."""
 
     def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, then the blocks."""

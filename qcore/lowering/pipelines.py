@@ -106,7 +106,7 @@ class Lowering:
         self._output: int | None = None
 
     def _part(self, make: MakePart) -> int:
-        """Add a part to the runs, and return its number. Parts that its maker reads have smaller ones."""
+        """Add a part to each run. Returns its number. Its maker may read parts of smaller numbers."""
         self._parts.append(make)
         return len(self._parts) - 1
 
@@ -191,7 +191,7 @@ class Lowering:
         return self._one_split(node, opener)
 
     def _one_split(self, node: p.PlanNode, opener: Callable[[Run], Callable[[Any], Any]]) -> Pipeline:
-        """A source of one split, which the function that `opener` gives for a run opens."""
+        """A source of one split. `opener` takes a run and returns the function that opens the split."""
 
         def make_queue(run: Run) -> SplitQueue:
             queue = SplitQueue(node.id)

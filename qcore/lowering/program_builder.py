@@ -116,7 +116,7 @@ class ProgramBuilder:
     # --- steps ---
 
     def add(self, name: str, arguments: Sequence[int], type_: pa.DataType, **options: Any) -> int:
-        """A step, or the equal one that is already there. A step of constants is computed now."""
+        """Add a step, unless there is an equal one. A step whose arguments are constants is computed now."""
         key = (name, tuple(arguments), type_, tuple((k, _hashable(v)) for k, v in options.items()))
         if key in self._known:
             return self._known[key]
@@ -134,7 +134,7 @@ class ProgramBuilder:
         return len(self.steps) - 1
 
     def _fold(self, name: str, arguments: Sequence[int], type_: pa.DataType, options: dict[str, Any]) -> int | None:
-        """The constant that a step of constants gives. None if it fails: then it fails only if a row needs it."""
+        """Compute a step of constants. None if it fails: the query then fails only if a row needs the step."""
         if self._takes_long(list(map(self.value, arguments)), type_):
             return None
         small = ProgramBuilder(_ONE_ROW.schema)
@@ -228,7 +228,7 @@ class ProgramBuilder:
             if is_zoned(given):
                 return self._convert_zoned(step, wanted, safe)
             if is_zoned(wanted):
-                # A text's offset from UTC counts for instants alone.
+                # Only an instant takes the UTC offset in a text into account.
                 local = self.convert(step, pa.timestamp(wanted.unit, "UTC" if given == STRING else None), safe)
                 if given == STRING:
                     return self.arrow_call(name, [step, local], wanted, instants_of_text(wanted.tz))
@@ -269,7 +269,7 @@ class ProgramBuilder:
         return self._known[key]
 
     def new_arrow_call(self, name: str, kernel: Kernel, steps: Sequence[int], type_: pa.DataType) -> int:
-        """The same, never shared with another call. A call of constants is computed now, if it does not fail."""
+        """Like arrow_call, but never shared with an equal call. A call of constants is computed now unless it fails."""
         if all(map(self.is_constant, steps)):
             folded = self._fold_arrow_call(name, kernel, list(map(self.value, steps)), type_)
             if folded is not None:
@@ -294,7 +294,7 @@ class ProgramBuilder:
         bound = BoundCall(name, kernel, constants, type_)
         fields = pa.schema([(str(i), self.types[step]) for i, step in enumerate(columns)])
         if len(columns) < len(steps):
-            # A call without rows finds a wrong constant before the query runs.
+            # A call over no rows raises the error for a wrong constant before the query runs.
             bound(pa.record_batch([pa.nulls(0, field.type) for field in fields], schema=fields))
         options = {"arguments": self.build(fields, columns), "function": bound, "label": name}
         return self._append("arrow", (), type_, options)

@@ -27,9 +27,9 @@ _PASSES_ROWS = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware
 
 @dataclass(frozen=True)
 class KeyBound:
-    """A column of a scan of which only values between the bounds of a join key are needed.
+    """A column of a scan. Only rows between the smallest and the largest value of a build key are needed.
 
-    `bridge` is the number of the run's part that is the join's bridge.
+    `bridge` is the number of the run's part that is the join's bridge. `position` is the key's number in the join.
     """
 
     column: str
@@ -52,7 +52,7 @@ class RuntimeFilters:
 
     def __init__(self, bounds: Mapping[str, Sequence[tuple[KeyBound, JoinBridge]]]) -> None:
         self._bounds = bounds
-        #: By a scan's id: bounds known at some time, and the scan filtered by them, which later splits share.
+        #: For each scan's id: the bounds last read, and the scan with these in its filter, for splits that follow.
         self._applied: dict[str, tuple[list[Any], p.Scan]] = {}
 
     def apply(self, scan: p.Scan) -> p.Scan:
@@ -68,7 +68,7 @@ class RuntimeFilters:
 
 
 def _add_bounds(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) -> p.Scan:
-    """The scan with those bounds added to its filter that are known."""
+    """The scan with all known bounds added to its filter."""
     parts: list[Expr] = [] if scan.filter is None else [scan.filter]
     for bound, keys in zip(bounds, known, strict=True):
         if keys is not None:
@@ -77,8 +77,10 @@ def _add_bounds(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) 
 
 
 def _find_scan(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:
-    """The scan and its column from which a column of the node comes. None unless dropping rows of the scan drops only
-    the node's rows that come from them.
+    """The scan and its column whose values a column of the node has.
+
+    None if an expression computes the column, if it is neither an integer nor a date, or if dropping a row of the scan
+    would affect other rows of the node than those made of it.
     """
     if isinstance(node, p.Scan):
         type_ = node.schema.field(name).type

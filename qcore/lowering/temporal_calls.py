@@ -21,7 +21,7 @@ _UNITS = ("millennium", "century", "decade", "year", "quarter", "month", "week",
 _WITHIN_AN_HOUR = _TIME_PARTS[1:]
 # Arrow's units of parts of a second.
 _FINER_UNITS = {"millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
-# What a year of 365.25 days has more than twelve months of 30.
+# Seconds by which a year of 365.25 days is longer than twelve months of 30 days.
 _SECONDS_BESIDE_MONTHS = 5.25 * 86_400
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 

@@ -119,7 +119,7 @@ class TableWriteState:
         self.schema = schema
         self._options = (compression, row_group_rows)
         self._staging = StagingFolder(resolve_target(path, "a write of one file") if single else path)
-        # For a query that ends before all of its operators have begun.
+        # Removes the folder also if the query ends before all of its operators have begun.
         weakref.finalize(self, self._staging.remove)
         self.given_up = False
 

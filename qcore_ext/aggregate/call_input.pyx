@@ -89,7 +89,7 @@ cdef int keep_first_of_pairs(
         keys[k + 1].values = scratch.gathered[k].values
         keys[k + 1].validity = NULL
         if vector.validity != NULL:
-            gather_validity(vector.validity, scratch.rows, count, scratch.gathered[k].validity)
+            gather_validity(vector.validity, n, scratch.rows, count, scratch.gathered[k].validity)
             keys[k + 1].validity = scratch.gathered[k].validity
     group_table_assign(input.pairs, keys, count, scratch.pairs)
     memset(scratch.mask, 0, VECTOR_BITMAP_BYTES)

@@ -465,6 +465,7 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
         )
         if n_fresh > 0:
             # The keys must be stored before the comparison, because a candidate may be one of the new groups.
+            qc_check_rows(scratch.fresh, n_fresh, n, b"the row of a new group is a row of the vector")
             key_columns_append(table.stored, keys, scratch.fresh, n_fresh)
             table.n_groups += n_fresh
         key_columns_compare(table.stored, keys, scratch.rows, scratch.groups, n_candidates, scratch.hit)

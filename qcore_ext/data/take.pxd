@@ -15,8 +15,10 @@ cdef void gather_width(
     int64_t n,
     void* out,                  # OUT, n values
 ) noexcept nogil
-# Bits rows[0..n) of `validity`, a vector's, in `out` (VECTOR_BITMAP_BYTES); n <= VECTOR_ROWS.
-cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil
+# Bits rows[0..n) of `validity`, which has n_values bits, in `out` (VECTOR_BITMAP_BYTES); n <= VECTOR_ROWS.
+cdef void gather_validity(
+    const uint8_t* validity, int64_t n_values, const uint32_t* rows, int64_t n, uint8_t* out,
+) noexcept nogil
 # out[positions[i]] = values[i] for i in 0..n.
 cdef void scatter_width(
     const void* values,         # IN

@@ -37,10 +37,12 @@ cdef void gather_width(
         gather[uint8_t](<const uint8_t*> values, rows, n, <uint8_t*> out)
 
 
-cdef void gather_validity(const uint8_t* validity, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
+cdef void gather_validity(
+    const uint8_t* validity, int64_t n_values, const uint32_t* rows, int64_t n, uint8_t* out,
+) noexcept nogil:
     cdef int64_t i
     qc_check(0 <= n <= VECTOR_ROWS, b"the validity of at most a vector of rows is gathered at a time")
-    qc_check_rows(rows, n, VECTOR_ROWS, b"a row to gather is a row of a vector")
+    qc_check_rows(rows, n, n_values, b"a row to gather is one of the values")
     memset(out, 0xFF, VECTOR_BITMAP_BYTES)
     for i in range(n):
         if not bit_get(validity, rows[i]):

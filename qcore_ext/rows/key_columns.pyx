@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, column_new_flat
+from qcore_ext.data.column cimport NO_ROW, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, column_new_flat
 from qcore_ext.data.schema cimport (
     PHYS_F32, PHYS_F64, PHYS_I64, PHYS_VIEW, DataType, phys_width,
 )
@@ -117,8 +117,6 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
         return 0
     key_columns_reserve(keys, keys.n_rows + n)
     qc_check(keys.n_rows + n <= keys.capacity, b"the key columns have capacity for the rows that are appended")
-    if rows != NULL:
-        qc_check_rows(rows, n, VECTOR_ROWS, b"a row to append is a row of the vectors")
     for c in range(keys.n_columns):
         column = &keys.columns[c]
         vector = &vectors[c]
@@ -131,7 +129,8 @@ cdef int key_columns_append(KeyColumns* keys, const Vector* vectors, const uint3
         elif rows == NULL:
             memcpy(out, vector.values, n * column.width)
         else:
-            gather_width(vector.values, VECTOR_ROWS, column.width, rows, n, out)
+            # The caller knows how many values the vectors have, and checks the rows.
+            gather_width(vector.values, NO_ROW, column.width, rows, n, out)
         if vector.validity == NULL:
             memset(nulls, 0, n)
         else:

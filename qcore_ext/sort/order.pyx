@@ -3,7 +3,7 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, StringView, Vector, view_data
+from qcore_ext.data.column cimport NO_ROW, VECTOR_BITMAP_BYTES, VECTOR_ROWS, StringView, Vector, view_data
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_NESTED,
     PHYS_NONE,
@@ -467,9 +467,10 @@ cdef void sort_key_words(
     gathered.phys = key.phys
     gathered.values = values
     gathered.validity = NULL
-    gather_width(key.values, VECTOR_ROWS, phys_bytes(key.phys), rows, n, values)
+    # The key has the values of a run, whose rows are checked when it is made.
+    gather_width(key.values, NO_ROW, phys_bytes(key.phys), rows, n, values)
     if key.validity != NULL:
-        gather_validity(key.validity, rows, n, validity)
+        gather_validity(key.validity, NO_ROW, rows, n, validity)
         gathered.validity = validity
     key_codes(&gathered, n, offset, codes)
     memset(words, 0, n * sizeof(uint64_t))
