@@ -344,7 +344,7 @@ class Lowering:
         kind = "hash" if steps.key_names else "gather"
         if pipeline.drivers == 1:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
-        elif steps.needs_all_rows:
+        elif steps.needs_all_rows or node.rows_first:
             # Distinct and holistic aggregates need all rows of a group in one driver.
             inputs = self._part_of(compile_inputs(steps, node.child.schema))
             pipeline.add(node.id, lambda driver, run: Project(node.id, run.memory, run.parts[inputs]))

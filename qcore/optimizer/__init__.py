@@ -23,6 +23,7 @@ from qcore.optimizer.limits import push_limits
 from qcore.optimizer.marks import replace_marks
 from qcore.optimizer.nodes import renumbered
 from qcore.optimizer.outer_joins import lift_outer_joins
+from qcore.optimizer.partitioned_rows import partition_rows_first
 from qcore.optimizer.projections import merge_projections
 from qcore.optimizer.scan_filters import give_filters_to_scans
 from qcore.optimizer.semi_joins import push_semi_joins
@@ -67,6 +68,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("outer_joins", lambda node, context: lift_outer_joins(node, context.ids, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
     ("build_sides", lambda node, context: choose_build_sides(node, context.estimator, context.ids)),
+    ("partitioned_rows", lambda node, context: partition_rows_first(node, context.estimator, context.ids)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
@@ -79,6 +81,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "limits": frozenset({"Limit"}),
     "grouping_sets": frozenset({"grouping sets"}),
     "aggregate_reduction": frozenset({"Aggregate"}),
+    "partitioned_rows": frozenset({"Aggregate"}),
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
 }

@@ -221,7 +221,8 @@ def _aggregate(node: Aggregate) -> str:
     calls = ", ".join(map(_call, node.aggregates))
     by = f"by [{keys}] " if node.keys else ""
     sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""
-    return f"{by}{calls}{sets}"
+    first = " rows partitioned first" if node.rows_first else ""
+    return f"{by}{calls}{sets}{first}"
 
 
 def _aggregate_step(node: AggregateStep) -> str:

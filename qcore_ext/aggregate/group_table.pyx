@@ -8,6 +8,7 @@ from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vec
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
+from qcore_ext.ground.grouping cimport QcGroupSlot
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref,
     bytes_fill, owner_ref, struct_free, struct_new,
@@ -18,7 +19,7 @@ from qcore_ext.aggregate.array_groups cimport (
     array_groups_learn, array_groups_new, array_groups_see,
 )
 from qcore_ext.aggregate.key_packing cimport (
-    KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack,
+    KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
 )
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new,
@@ -40,11 +41,6 @@ cdef enum:
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
 
-
-ctypedef struct OneWordSlot:
-    uint64_t low
-    uint32_t group              # the group plus one; 0 if the slot is empty
-    uint32_t nulls
 
 ctypedef struct TwoWordSlot:
     # 32 bytes, so that no slot straddles two cache lines.
@@ -73,7 +69,7 @@ ctypedef struct GroupScratch:
     uint8_t hit[VECTOR_ROWS]
 
 ctypedef fused PackedSlot:
-    OneWordSlot
+    QcGroupSlot
     TwoWordSlot
 
 
@@ -141,7 +137,7 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
 
 cdef int slot_width(int mode) noexcept nogil:
     if mode == KEYS_ONE_WORD:
-        return sizeof(OneWordSlot)
+        return sizeof(QcGroupSlot)
     return sizeof(TwoWordSlot) if mode == KEYS_TWO_WORDS else sizeof(StoredSlot)
 
 
@@ -171,7 +167,7 @@ cdef int fill_packed_slots(
     while start < n_groups:
         account_check(account)
         n = min(n_groups - start, <int64_t> VECTOR_ROWS)
-        if PackedSlot is OneWordSlot:
+        if PackedSlot is QcGroupSlot:
             memcpy(low, words + start, n * 8)
             hash_words(low, NULL, nulls + start, n, hashes)
         else:
@@ -228,8 +224,8 @@ cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     if table.n_groups == 0:
         return 0
     if table.layout.mode == KEYS_ONE_WORD:
-        fill_packed_slots[OneWordSlot](
-            <OneWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
+        fill_packed_slots[QcGroupSlot](
+            <QcGroupSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
             table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
         )
     elif table.layout.mode == KEYS_TWO_WORDS:
@@ -283,23 +279,20 @@ cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
 
 # --- packed keys ---
 
-cdef int64_t find_packed(
-    const PackedSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
+cdef int64_t find_two_words(
+    const TwoWordSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
     const uint32_t* nulls, int64_t n,
     uint32_t* groups,           # OUT: the groups of the rows that hit
     uint8_t* hit,               # OUT: whether the row's key is in the first slot of its hash
 ) noexcept nogil:
     """Compare each row's key with the first slot of its hash, without branches. Returns the number of hits."""
-    cdef const PackedSlot* slot
+    cdef const TwoWordSlot* slot
     cdef int64_t i
     cdef int64_t hits = 0
     for i in range(n):
         slot = &slots[<int64_t> hashes[i] & mask]
         groups[i] = slot.group - 1
-        if PackedSlot is OneWordSlot:
-            hit[i] = (slot.low == low[i]) & (slot.nulls == nulls[i]) & (slot.group != 0)
-        else:
-            hit[i] = (slot.low == low[i]) & (slot.high == high[i]) & (slot.nulls == nulls[i]) & (slot.group != 0)
+        hit[i] = (slot.low == low[i]) & (slot.high == high[i]) & (slot.nulls == nulls[i]) & (slot.group != 0)
         hits += hit[i]
     return hits
 
@@ -353,8 +346,8 @@ cdef int64_t insert_packed(
     return n_groups
 
 
-cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1 nogil:
-    """Find or create the groups of n keys. The scratch holds the packed keys."""
+cdef int assign_packed(GroupTable* table, const uint64_t* low, int64_t n, uint32_t* groups) except -1 nogil:
+    """Find or create the groups of n keys. `low` has their first words, the scratch the rest of the packed keys."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
     cdef int64_t hits = 0
@@ -362,20 +355,20 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
     if table.n_in_slots < table.n_groups:
         table.groups_limit = 0          # the array had the groups until now: insert all of them
         reserve(table, n)
-    hash_words(scratch.low, NULL if one_word else scratch.high, scratch.nulls, n, scratch.hashes)
-    if table.n_slots == 0:
-        memset(scratch.hit, 0, n)
-    elif one_word:
-        hits = find_packed[OneWordSlot](
-            <OneWordSlot*> table.slots.data, table.n_slots - 1, scratch.hashes, scratch.low, NULL, scratch.nulls, n,
-            groups, scratch.hit,
+    mask = table.n_slots - 1
+    if one_word and table.n_slots > 0:
+        hits = grouping_kernels().find_one(
+            <QcGroupSlot*> table.slots.data, mask, low, scratch.nulls, n, scratch.hashes, groups, scratch.hit
         )
     else:
-        hits = find_packed[TwoWordSlot](
-            <TwoWordSlot*> table.slots.data, table.n_slots - 1, scratch.hashes, scratch.low, scratch.high,
-            scratch.nulls,
-            n, groups, scratch.hit,
-        )
+        hash_words(low, NULL if one_word else scratch.high, scratch.nulls, n, scratch.hashes)
+        if table.n_slots == 0:
+            memset(scratch.hit, 0, n)
+        else:
+            hits = find_two_words(
+                <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, scratch.nulls, n, groups,
+                scratch.hit,
+            )
     if hits == n:
         return 0
     n_pending = list_misses(scratch.hit, n, scratch.pending)
@@ -383,13 +376,13 @@ cdef int assign_packed(GroupTable* table, int64_t n, uint32_t* groups) except -1
     qc_check(table.n_groups + n_pending <= table.capacity, b"a group table has capacity for the keys of its groups")
     mask = table.n_slots - 1
     if one_word:
-        table.n_groups = insert_packed[OneWordSlot](
-            <OneWordSlot*> table.slots.data, mask, scratch.hashes, scratch.low, NULL, scratch.nulls, scratch.pending,
+        table.n_groups = insert_packed[QcGroupSlot](
+            <QcGroupSlot*> table.slots.data, mask, scratch.hashes, low, NULL, scratch.nulls, scratch.pending,
             n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, groups,
         )
     else:
         table.n_groups = insert_packed[TwoWordSlot](
-            <TwoWordSlot*> table.slots.data, mask, scratch.hashes, scratch.low, scratch.high, scratch.nulls,
+            <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, scratch.nulls,
             scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
             groups,
         )
@@ -650,6 +643,7 @@ cdef bint group_table_is_array(const GroupTable* table) noexcept nogil:
 
 cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
     cdef GroupScratch* scratch
+    cdef const uint64_t* low
     cdef bint is_lone = table.direct != NULL and table.direct.is_lone
     if is_lone:
         if assign_by_code(table, keys, n, groups):
@@ -658,8 +652,13 @@ cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_
         return 0
     if table.layout.mode != KEYS_STORED:
         scratch = <GroupScratch*> table.scratch.data
-        if key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
-            assign_packed(table, n, groups)
+        low = key_words(&table.layout, keys)
+        if low != NULL:
+            memset(scratch.nulls, 0, n * sizeof(uint32_t))
+        elif key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
+            low = scratch.low
+        if low != NULL:
+            assign_packed(table, low, n, groups)
             if table.direct != NULL and not is_lone:
                 return array_groups_learn(table.direct, keys, n, groups)
             return 0

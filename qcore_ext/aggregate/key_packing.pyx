@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, Vector
 from qcore_ext.data.schema cimport (
-    PHYS_F32, PHYS_F64, PHYS_I64, PHYS_NESTED, PHYS_VIEW, DataType, phys_width,
+    PHYS_F32, PHYS_F64, PHYS_I64, PHYS_NESTED, PHYS_U64, PHYS_VIEW, DataType, phys_width,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes
 from qcore_ext.ground.check cimport qc_check
@@ -198,6 +198,14 @@ cdef bint key_pack(
                 for i in range(n):
                     target[i] |= scratch[i] << field.shift
     return True
+
+
+cdef const uint64_t* key_words(const KeyLayout* layout, const Vector* keys) noexcept nogil:
+    if layout.mode != KEYS_ONE_WORD or layout.n_columns != 1 or keys.validity != NULL:
+        return NULL
+    if layout.fields[0].phys != PHYS_I64 and layout.fields[0].phys != PHYS_U64:
+        return NULL
+    return <const uint64_t*> keys.values
 
 
 # --- unpacking ---

@@ -24,6 +24,7 @@ ctypedef struct RadixColumn:
 ctypedef struct RadixGroups:
     const GroupPlan* plan       # borrowed
     int64_t rows_each           # capacity of the buffer of one part, in rows
+    bint is_short               # a part has many groups for so short a buffer
     int64_t n_rows[RADIX_PARTS]     # number of buffered rows of each part
     RadixColumn* columns        # owned; plan.n_vectors
     Arena* arena                # owned; long strings of the buffered rows

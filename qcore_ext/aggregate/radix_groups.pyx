@@ -19,16 +19,23 @@ from qcore_ext.ground.memory cimport (
     struct_free, struct_new,
 )
 from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.prefetch cimport qc_prefetch_write
 from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )
-from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column
+from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column, group_table_slot_bytes
 from qcore_ext.ground.words cimport Word128
 
 cdef enum:
-    ROWS_EACH_MAX = 16384
-    BUFFER_BYTES_MAX = 33554432         # for the rows of all parts
+    # Not a power of two: the parts fill at the same pace, and lines 64 KB apart would share the same few ways of the
+    # caches.
+    ROWS_EACH_FIRST = 8232
+    ROWS_EACH_MAX = 65536
+    BUFFER_BYTES_MAX = 134217728        # for the rows of all parts
     ARENA_BYTES_MAX = 33554432
+    LINE_BYTES = 64
+    FETCHED_LINES_MAX = 8192            # half of a second-level cache of 1 MB
+    ROWS_PER_GROUP = 4                  # rows to buffer for each group of a part
 
 ctypedef struct RadixScratch:
     uint64_t hashes[VECTOR_ROWS]
@@ -51,13 +58,13 @@ cdef int64_t bytes_left(MemoryAccount* account) noexcept nogil:
 
 cdef int64_t radix_groups_rows_each(const GroupPlan* plan) noexcept nogil:
     cdef int64_t row_bytes = 1
-    cdef int64_t rows_each = ROWS_EACH_MAX
+    cdef int64_t rows_each = ROWS_EACH_FIRST
     # The buffers get at most half of the memory that is left, because the groups need memory too.
     cdef int64_t bytes_max = min(bytes_left(plan.account) // 2, <int64_t> BUFFER_BYTES_MAX)
     cdef int32_t c
     for c in range(plan.n_vectors):
         row_bytes += phys_width(plan.types[c].phys)
-    while rows_each > VECTOR_ROWS and rows_each * RADIX_PARTS * row_bytes > bytes_max:
+    while rows_each >= 2 * VECTOR_ROWS and rows_each * RADIX_PARTS * row_bytes > bytes_max:
         rows_each >>= 1
     # The buffers of wide rows may exceed BUFFER_BYTES_MAX, but not a quarter of the memory that is left.
     if rows_each * RADIX_PARTS * row_bytes > max(bytes_max, bytes_left(plan.account) // 4):
@@ -274,6 +281,8 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     cdef uint32_t* counts = scratch.counts
     cdef int64_t i, p
     cdef int32_t c
+    if radix.is_short:
+        lengthen(radix)
     for c in range(radix.plan.n_keys):
         hash_vector(&vectors[c], n, c > 0, scratch.hashes, radix.plan.account)
     memset(counts, 0, sizeof(scratch.counts))
@@ -300,6 +309,26 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 
 # --- grouping the buffered rows ---
 
+cdef void fetch_set(const GroupSet* groups, int64_t n_rows) noexcept nogil:
+    """Fetch the slots and states of a part, which the other parts have driven out of the second-level cache.
+
+    The rows would miss the cache one by one; in the order of addresses the lines come several times faster.
+    """
+    cdef int64_t lines = group_table_slot_bytes(groups.table) // LINE_BYTES
+    cdef int64_t n_bytes, i
+    cdef int32_t k
+    if lines > FETCHED_LINES_MAX or lines > n_rows:
+        return
+    for i in range(lines):
+        qc_prefetch_write(groups.table.slots.data + i * LINE_BYTES)
+    for k in range(groups.plan.n_states):
+        if groups.states[k].values != NULL and groups.states[k].n_groups > 0:
+            n_bytes = groups.states[k].values.size // groups.states[k].capacity * groups.states[k].n_groups
+            if n_bytes // LINE_BYTES <= n_rows:
+                for i in range(n_bytes // LINE_BYTES):
+                    qc_prefetch_write(groups.states[k].values.data + i * LINE_BYTES)
+
+
 cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
     """Add the buffered rows of a part to its group set."""
     cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
@@ -309,6 +338,8 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
     cdef int64_t n, at
     cdef int64_t start = 0
     cdef int32_t c
+    if radix.sets[part] != NULL:
+        fetch_set(radix.sets[part], radix.n_rows[part])
     while start < radix.n_rows[part]:
         account_check(radix.plan.account)
         n = min(radix.n_rows[part] - start, <int64_t> VECTOR_ROWS)
@@ -332,6 +363,38 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
         group_set_add(part_set(radix, part), scratch.vectors, n, scratch.numbers)
         start += n
     radix.n_rows[part] = 0
+    if radix.sets[part] != NULL:
+        radix.is_short = radix.is_short or radix.sets[part].table.n_groups * ROWS_PER_GROUP > radix.rows_each
+    return 0
+
+
+cdef int lengthen(RadixGroups* radix) except -1 nogil:
+    """Double the buffers, unless they are large already or memory is short. They have no rows afterwards.
+
+    Each time a buffer is full, the slots and states of its part are read from memory. Therefore the buffers grow with
+    the groups, and stay smaller than them.
+    """
+    cdef int64_t row_bytes = 1
+    cdef int32_t c
+    radix.is_short = False
+    for c in range(radix.plan.n_vectors):
+        row_bytes += radix.columns[c].width
+    row_bytes *= RADIX_PARTS * radix.rows_each
+    if radix.rows_each >= ROWS_EACH_MAX or 2 * row_bytes > min(
+        <int64_t> BUFFER_BYTES_MAX, bytes_left(radix.plan.account) // 4
+    ):
+        return 0
+    group_all_parts(radix)
+    radix.rows_each *= 2
+    radix.is_short = False
+    for c in range(radix.plan.n_vectors):
+        buffer_unref(radix.columns[c].values)
+        buffer_unref(radix.columns[c].valid)
+        radix.columns[c].values = NULL
+        radix.columns[c].valid = NULL
+        radix.columns[c].values = buffer_new(
+            radix.plan.account, RADIX_PARTS * radix.rows_each * radix.columns[c].width
+        )
     return 0
 
 

@@ -1,16 +1,25 @@
 """Kernels that group rows and sum by group. native/grouping.h documents each; ground.dispatch gives the table."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "native/grouping.h" nogil:
     enum:
         GROUPING_FEW
 
+    ctypedef struct QcGroupSlot:
+        uint64_t low
+        uint32_t group
+        uint32_t nulls
+
     ctypedef struct GroupingKernels:
         void (*hash_one)(const uint64_t* low, const uint32_t* nulls, int64_t n, uint64_t* hashes) noexcept nogil
         void (*hash_two)(
             const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* hashes,
+        ) noexcept nogil
+        int64_t (*find_one)(
+            const QcGroupSlot* slots, int64_t mask, const uint64_t* low, const uint32_t* nulls, int64_t n,
+            uint64_t* hashes, uint32_t* groups, uint8_t* hit,
         ) noexcept nogil
         uint32_t (*add_letters)(
             const uint32_t* views, int64_t n, uint32_t low, uint32_t span, uint32_t stride, uint32_t* codes,

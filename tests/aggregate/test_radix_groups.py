@@ -71,3 +71,17 @@ def test_q2_several_keys_and_a_narrow_decimal_go_to_one_part_each() -> None:
     types = {"a": pa.decimal128(30, 2), "b": pa.string(), "c": pa.int32(), "x": pa.int64()}
     table = random_table(34, 20_000, types, n_distinct={"a": 20, "b": 10, "c": 20})
     compare(table, 3, calls(3, pa.int64()), 300)
+
+
+def test_q2_buffers_grow_with_the_groups() -> None:
+    """Each part gets more groups than a quarter of its first buffer. Nulls, and then none, cross the change."""
+    rng = np.random.default_rng(35)
+    n_rows = 1_300_000
+    k = rng.permutation(n_rows) % 900_000 * 1_000_003
+    x = pa.array(rng.integers(0, 100, n_rows), mask=(np.arange(n_rows) < 400_000) & (k % 5 == 0))
+    table = pa.table({"k": k, "x": x})
+    calls = [Call("count", 1, pa.int64(), nothing), Call("sum", 1, pa.int64(), nothing)]
+    got = aggregated(table, 1, calls, radix_groups_min=1000)
+    wanted = table.group_by("k").aggregate([("x", "count"), ("x", "sum")])
+    order = [got.sort_by(got.column_names[0]), wanted.select(["k", "x_count", "x_sum"]).sort_by("k")]
+    assert order[0].columns == order[1].columns

@@ -23,6 +23,7 @@ def test_levels_agree(level: int, n_rows: int, n_groups: int) -> None:
     keys = {
         "dense": [pa.array(groups)],
         "sparse": [pa.array(groups * 1_000_003_000_019)],
+        "with nulls": [pa.array(groups * 1_000_003_000_019, mask=rng.random(n_rows) < 0.2)],
         "two words": [pa.array(groups * 1_000_003_000_019), pa.array(groups)],
         "letters": [letters, pa.array(groups // 95)],
         "text": [pa.array([f"key {group}" for group in groups])],

@@ -3,10 +3,21 @@
 #define QCORE_GROUPING_H
 #include <stdint.h>
 
+/* One slot of an open-addressing table of groups by keys of one word. */
+typedef struct {
+    uint64_t low;
+    uint32_t group; /* the group plus one; 0 if the slot is empty */
+    uint32_t nulls; /* which of the key's columns are null */
+} QcGroupSlot;
+
 typedef struct {
     /* Hashes of keys of one or two words, and of which of their columns are null. */
     void (*hash_one)(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes);
     void (*hash_two)(const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes);
+    /* hash_one, and compare each key with the slot `hash & mask`. hit[i]: the slot has the key; groups[i] is then its
+       group. Returns the number of hits. */
+    int64_t (*find_one)(const QcGroupSlot *slots, int64_t mask, const uint64_t *low, const uint32_t *nulls, int64_t n,
+                        uint64_t *hashes, uint32_t *groups, uint8_t *hit);
     /* codes[i] += (number of row i - low + 1) * stride. The number of the empty string is 0, that of a string of one
        byte is the byte + 1. A view has four words: its length, its first four bytes, and two that are not read here.
        Returns non-zero if a string is longer than one byte or its number is not in low..low + span - 1. */

@@ -1,0 +1,46 @@
+"""Rule: rows of many small groups are partitioned over the drivers before they are grouped.
+
+A driver that groups its own rows first saves little if most groups have few rows: nearly every row becomes a group,
+and is grouped once more after the exchange. With 10 million groups of 20 million rows, partitioning the rows takes two
+thirds of the processor time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qcore.expression.tree import Column
+from qcore.optimizer.cardinality import Estimator
+from qcore.optimizer.nodes import transformed
+from qcore.plan.naming import NodeIds
+from qcore.plan.nodes import Aggregate, PlanNode
+
+# Fewer groups stay in the caches of each driver. Of larger groups a driver's table makes much fewer rows.
+GROUPS_MIN = 1 << 18
+ROWS_PER_GROUP_MAX = 32.0
+# Keys of so many possible values a group, and in all, are looked up in an array (aggregate/group_table).
+CODES_PER_GROUP, CODES_MAX = 32, 1 << 24
+
+
+def partition_rows_first(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
+    """The plan with Aggregates marked whose lone key is known to have nearly as many values as rows."""
+    return transformed(plan, lambda node: _choose(node, estimator), ids)
+
+
+def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
+    if not isinstance(node, Aggregate) or len(node.keys) != 1 or node.grouping_sets is not None:
+        return node
+    key = node.keys[0][1]
+    if not isinstance(key, Column):
+        return node
+    column = estimator.column(node.child, key.name)
+    rows = estimator.rows(node.child)
+    groups = min(rows, column.distinct)
+    # The number of values of several keys together would be a guess.
+    if not column.known or groups < GROUPS_MIN or rows > ROWS_PER_GROUP_MAX * groups:
+        return node
+    if column.low is not None and column.high is not None:
+        codes = column.high - column.low + 1
+        if codes <= min(CODES_PER_GROUP * groups, CODES_MAX):
+            return node
+    return replace(node, rows_first=True)

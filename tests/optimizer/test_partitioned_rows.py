@@ -1,0 +1,77 @@
+"""Which aggregates partition rows before they group them, by statistics, and that the groups stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oracle import assert_same_rows
+from qcore.builder.plan_builder import PlanBuilder
+from qcore.config import Settings
+from qcore.connectors.arrow import ArrowTable
+from qcore.connectors.base import ColumnStatistics, TableStatistics
+from qcore.expression.tree import col
+from qcore.optimizer import optimize
+from qcore.optimizer.partitioned_rows import CODES_PER_GROUP, GROUPS_MIN, ROWS_PER_GROUP_MAX
+from qcore.plan import nodes as p
+from qcore.session.explain import explain_plan
+from qcore.session.result import Result
+
+SCHEMA = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("s", pa.string())])
+MANY = 4 * GROUPS_MIN
+
+
+def chosen(n_rows: int, column: ColumnStatistics, keys: list[str], of: Callable[[str], str] = str) -> bool:
+    """Whether an aggregate over a table of so many rows, all columns alike, is marked."""
+    table = ArrowTable(SCHEMA.empty_table())
+    built = PlanBuilder({"t": table}).scan("t").project({name: col(of(name)) for name in SCHEMA.names})
+    statistics = TableStatistics(n_rows, dict.fromkeys(SCHEMA.names, column))
+    plan = optimize(built.aggregate(keys, {"n": ("count",)}).build(), lambda node: statistics)
+    while not isinstance(plan, p.Aggregate):
+        (plan,) = plan.children
+    assert ("rows partitioned first" in explain_plan(plan)) == plan.rows_first
+    return plan.rows_first
+
+
+SPARSE = ColumnStatistics(min=0, max=1 << 60, distinct_count=MANY)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "column", "keys", "wanted"),
+    [
+        (2 * MANY, SPARSE, ["k"], True),
+        (2 * MANY, replace(SPARSE, min=None, max=None), ["s"], True),
+        (int(ROWS_PER_GROUP_MAX + 1) * MANY, SPARSE, ["k"], False),
+        (2 * MANY, replace(SPARSE, distinct_count=GROUPS_MIN - 1), ["k"], False),
+        (2 * MANY, replace(SPARSE, distinct_count=None), ["k"], False),
+        (2 * MANY, replace(SPARSE, max=CODES_PER_GROUP * MANY // 8), ["k"], False),
+        (2 * MANY, SPARSE, ["k", "j"], False),
+        (2 * MANY, SPARSE, [], False),
+    ],
+    ids=["sparse", "text", "large groups", "few groups", "not counted", "dense", "two keys", "no key"],
+)
+def test_a_lone_key_of_many_values_is_marked(
+    n_rows: int, column: ColumnStatistics, keys: list[str], wanted: bool
+) -> None:
+    assert chosen(n_rows, column, keys) is wanted
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_groups_are_those_of_the_other_way(threads: int) -> None:
+    """Nulls, a key of half of the rows, and states of every width."""
+    rng = np.random.default_rng(5)
+    k = np.where(rng.random(20_000) < 0.5, 7, rng.integers(0, 9000, 20_000) * 1_000_000_007)
+    table = pa.table({
+        "k": pa.array(k, mask=rng.random(20_000) < 0.1),
+        "x": pa.array(rng.integers(-(2**47), 2**47, 20_000), mask=rng.random(20_000) < 0.1),
+        "s": pa.array([f"text of {value % 97}" for value in k]),
+    })  # fmt: skip
+    calls = {"n": ("count",), "t": ("sum", "x"), "m": ("min", "s"), "f": ("avg", "x")}
+    plan = PlanBuilder({"t": ArrowTable(table)}).scan("t").aggregate(["k"], calls).build()
+    assert isinstance(plan, p.Aggregate)
+    settings = Settings(threads=threads)
+    assert_same_rows(Result(replace(plan, rows_first=True), settings).to_arrow(), Result(plan, settings).to_arrow())
