@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import urllib.parse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from qcore.errors import PlanError
+from qcore.record import record
 
 _FORMS = 'file_access is "any", "none", or a list of folders and URL prefixes'
 
 GLOB_CHARACTERS = frozenset("*?[")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FileAccess:
     """The paths and URLs that SQL text, Substrait plans and the paths in PlanBuilder's plans may name.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 from qcore.access import ANY_FILE, FileAccess
 from qcore.errors import SettingError
+from qcore.record import record
 from qcore_ext.ground.memory_pool import MemoryPool
 
 VERSION = "0.1.0"
@@ -63,7 +64,7 @@ def bytes_of(value: int | str | None, name: str) -> int | None:
     return min(n_bytes, BYTES_MAX)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settings:
     """The settings that a query runs with.
 

@@ -224,7 +224,9 @@ def test_front_doors_and_connectors_do_not_know_each_other() -> None:
         f"{place} imports {target}"
         for module, imports in import_graph().items()
         for target, place in imports
-        if room(module) in doors and room(target) in doors and "connectors" in module + target
+        if room(module) in doors
+        and room(target) in doors
+        and "connectors" in module + target
         and room(module) != room(target)
     ]
     assert not wrong, "\n".join(wrong)

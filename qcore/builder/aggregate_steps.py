@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -26,12 +25,13 @@ from qcore.functions.aggregates import aggregate_type, is_aggregate
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, SortKey
 from qcore.plan.schema import aggregate_schema, check_unique, unknown
+from qcore.record import record
 
 # A cube has 2**n sets, each of which reads every row.
 CUBE_KEYS_MAX = 10
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Agg:
     """A call for PlanBuilder.aggregate(). agg() makes it."""
 

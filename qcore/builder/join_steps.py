@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,11 +13,12 @@ from qcore.plan.joins import join_on_keys
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Project
 from qcore.plan.schema import JOIN_KINDS, LEFT_ONLY, MARK, MARK_KINDS, check_unique, join_schema, unknown
+from qcore.record import record
 
 _HOW = {"semi": "left_semi", "anti": "left_anti", "outer": "full", "cross": "inner"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class JoinStep:
     """A join as asked for. `where` names the step in errors; `on` has the left and right keys, None without keys."""
 

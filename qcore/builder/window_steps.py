@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +36,7 @@ from qcore.plan.window_calls import (
     window_arguments,
     window_type,
 )
+from qcore.record import record
 
 MODES = ("rows", "range", "groups")
 GivenFrame = tuple[str, WindowDistance, WindowDistance]
@@ -44,7 +44,7 @@ GivenFrame = tuple[str, WindowDistance, WindowDistance]
 _ORDERED = ENDS | {"array_agg", "string_agg", "mode", "quantile_cont", "quantile_disc", "median", "first", "last"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WindowSpec:
     """A call for PlanBuilder.window(). window() makes it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from qcore.connectors.soundness import (
 from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
+from qcore.record import record
 from qcore_ext.data.checked_stream import CheckedStream
 from qcore_ext.data.given_batches import GivenBatches, checked_mode
 from qcore_ext.data.stored_rows import StoredRows
@@ -38,7 +39,7 @@ SPLIT_ROWS_MIN = 16 * 1024
 STORED_MAX = 64
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ArrowSplit(Split):
     """The rows `start` to `start + length` (exclusive) of a table in memory."""
 
@@ -210,7 +211,7 @@ class _Run:
             raise ExecutionError(f"{self._name} {error}") from None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StreamSplit(Split):
     """One driver's share of a stream: the batches that it is the first to take."""
 
@@ -287,7 +288,7 @@ class StreamTable:
         return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), None, TRUST_EVERYTHING)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FragmentSplit(Split):
     """One fragment of a pyarrow dataset; `number` None: the whole of a dataset that does not list its fragments."""
 

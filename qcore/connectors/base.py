@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Expr
+from qcore.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ColumnStatistics:
     """Statistics of one column that are known without reading all its rows. None: unknown.
 
@@ -40,7 +41,7 @@ class ColumnStatistics:
 UNKNOWN_COLUMN = ColumnStatistics()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TableStatistics:
     """Statistics of a table for the optimizer, known without reading all its data.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from qcore.connectors.soundness import TRUST_EVERYTHING, TRUST_LAYOUT, require_s
 from qcore.connectors.storage import Location, without_compression
 from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
+from qcore.record import record
 from qcore_ext.ground.fault import fault_site
 
 # A block of CSV becomes one batch; types are inferred from the first block.
@@ -25,7 +25,7 @@ CSV_DELIMITERS = {".tsv": "\t", ".tbl": "|"}
 Reader = TypeVar("Reader")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FileFormat:
     """The functions that read files of one format.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ from qcore.connectors.base import BatchStream, ColumnStatistics, Split, TableSta
 from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError
 from qcore.expression.tree import Expr
+from qcore.record import record
 
 VALUE, NUMBER = "value", "number"
 # Rows of a split: some milliseconds of work.
@@ -20,7 +20,7 @@ SPLIT_ROWS = 1 << 20
 SPLITS_MAX = 1024
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SeriesSplit(Split):
     """The values at positions `start` to `start + length` (exclusive) of a series, from 0."""
 
@@ -28,7 +28,7 @@ class SeriesSplit(Split):
     length: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SeriesTable:
     """Integers of 64 bits, each with its number from 1. Any thread may use it. It keeps no rows.
 

@@ -9,7 +9,7 @@ import os
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.fs as pafs
 
 from qcore.access import GLOB_CHARACTERS, FileAccess, before_wildcards
 from qcore.errors import PlanError
+from qcore.record import record
 from qcore_ext.ground.fault import fault_site
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
@@ -32,7 +33,7 @@ Found = TypeVar("Found")
 _connections: dict[tuple[str, str, str], tuple[pafs.FileSystem, bool]] = {}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Location:
     """One file.
 
@@ -80,7 +81,7 @@ class Location:
         return info.size or 0, info.mtime_ns or 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FoundFile:
     """A file of a table, and the pairs `key=value` in the names of its folders, as text; None: null."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -11,9 +11,10 @@ import pyarrow as pa
 from qcore.connectors.base import Split, Table, TableStatistics, select_fields
 from qcore.expression.tree import Expr, col, column_names
 from qcore.plan import nodes as p
+from qcore.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ViewTable:
     """Columns of another table, renamed, of the rows where `predicate` is true.
 

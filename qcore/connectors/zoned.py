@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from qcore.connectors.streams import ReaderStream
 from qcore.connectors.view import ViewTable
 from qcore.expression.tree import Expr
 from qcore.plan.time_zones import expr_in_zone, schema_in_zone
+from qcore.record import record
 
 
 def table_in_zone(table: Table, zone: str) -> Table:
@@ -32,7 +32,7 @@ def zone_of(table: Table) -> str | None:
     return zone
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ZonedTable:
     """A table's rows with other time zones in its schema. The instants do not change."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.expression.scalars import type_of
+from qcore.record import record
 
 
 class Expr:
@@ -117,7 +117,7 @@ class Expr:
         return Alias(self, name)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Column(Expr):
     """A column of the input, by name; names are unique within a node's schema."""
 
@@ -127,7 +127,7 @@ class Column(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Literal(Expr):
     """A constant: the value of pa.scalar(value, type). None is null."""
 
@@ -138,7 +138,7 @@ class Literal(Expr):
         return "null" if self.value is None else repr(self.value) if isinstance(self.value, str) else str(self.value)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Call(Expr):
     """A scalar function of qcore.functions.catalogue applied to arguments."""
 
@@ -152,7 +152,7 @@ class Call(Expr):
         return f"{self.function}({', '.join(map(repr, self.arguments))})"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Cast(Expr):
     """`argument` as type `to`. A value that does not fit is an error, or null if not `safe` (TRY_CAST)."""
 
@@ -164,7 +164,7 @@ class Cast(Expr):
         return f"cast({self.argument!r} as {self.to})"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Case(Expr):
     """The value of the first branch whose condition is true; else `otherwise`, or null."""
 
@@ -176,7 +176,7 @@ class Case(Expr):
         return f"case {body} else {self.otherwise!r} end"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class In(Expr):
     """True if `argument` equals one of `values`. Otherwise null if it or one of them is null, else false."""
 
@@ -187,7 +187,7 @@ class In(Expr):
         return f"{self.argument!r} in ({', '.join(map(repr, self.values))})"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Alias(Expr):
     """A named expression. The name only matters at the top of a projection."""
 
@@ -198,7 +198,7 @@ class Alias(Expr):
         return f"{self.argument!r} as {self.name}"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Lambda(Expr):
     """A function of a list's elements, the second argument of calls such as list_transform. `body` is an expression
     over columns named `parameters`. It reads no others: values of the input are further arguments of the call. So code
@@ -212,7 +212,7 @@ class Lambda(Expr):
         return f"lambda {', '.join(self.parameters)}: {self.body!r}"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class OuterColumn(Expr):
     """A column of the outer query that a correlated subquery reads. Frontends replace it by a column of the subquery
     (qcore.plan.dependent_joins). No plan that runs has one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from qcore.functions.calls import bind_call, unknown_function
 from qcore.functions.casts import bind_cast
 from qcore.functions.dialect import QCORE, Dialect
 from qcore.functions.typed import cast, constant, derived, engine_call, is_null, literal_value
+from qcore.record import record
 
 #: A key of an aggregate's own order: value, descending, nulls first.
 Order = tuple[Bound, bool, bool]
@@ -38,7 +39,7 @@ class AddAggregate(Protocol):
         """The column of the call."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Aggregation:
     """A call as it was written: what builders make expressions of."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -35,6 +34,7 @@ from qcore.expression.types import (
 )
 from qcore.functions.nested import ARROW_CALLS, element_type
 from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
+from qcore.record import record
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -415,7 +415,7 @@ for _name, _more in (("list_transform", ""), ("list_filter", ""), ("list_reduce"
     )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ListCall:
     """A call of a lambda for elements, with its types: `body` is over columns `parameters`."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Expr
 from qcore.functions.signatures import MANY
 from qcore.functions.typed import derived
+from qcore.record import record
 
 #: Makes the expression of a call from the dialect and the arguments.
 Build = Callable[..., Bound]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Entry:
     """A function under one name. `takes` and `gives` say to a reader what (docs/FUNCTIONS.md)."""
 

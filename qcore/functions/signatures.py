@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, Literal
 from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric
+from qcore.record import record
 
 # Of arguments: no limit.
 MANY = 1 << 20
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Signature:
     """What a call gives, and what its arguments become first."""
 
@@ -23,7 +23,7 @@ class Signature:
     arguments: tuple[pa.DataType, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Function:
     """A scalar function: how many arguments it takes, and how its signature follows from their types.
 

@@ -6,7 +6,7 @@ the set lacks, the first key in the highest of these bits. GROUPING() reads them
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -14,13 +14,14 @@ from qcore.expression.tree import Expr, Literal, col
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Unary
 from qcore.plan.projections import project
 from qcore.plan.schema import aggregate_schema
+from qcore.record import record
 
 _SET, _ROW = "$set", "$row"
 # Aggregates for which a null is a value.
 _KEEP_NULLS = frozenset({"array_agg", "first", "last"})
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class GroupingSets(Unary):
     """Every row once for each set. Of the first `n_keys` columns, those at the set's positions keep their value; the
     others are null.

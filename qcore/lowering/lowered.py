@@ -8,7 +8,7 @@ pipelines, schemas, sort keys, calls and compiled programs are kept. Operators, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from qcore.config import Settings
 from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
 from qcore.plan import nodes as p
 from qcore.writing.page_file import PageFileWriter
+from qcore.record import record
 from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.split_queue import SplitQueue
@@ -101,7 +102,7 @@ MakeOperator = Callable[[int, Run], Any]
 MakePart = Callable[[Run], Any]
 
 
-@dataclass
+@record
 class Pipeline:
     """A chain of steps, source first, run by `drivers` drivers."""
 
@@ -115,7 +116,7 @@ class Pipeline:
         self.node_ids.append(node_id)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class LoweredPlan:
     """A plan as pipelines, in the order in which they were closed; the last one gives the result.
 

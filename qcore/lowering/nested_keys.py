@@ -8,7 +8,7 @@ the values are. The engine's operators use these columns. Another operator in Py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -24,12 +24,13 @@ from qcore.plan.projections import select_columns
 from qcore.plan.schema import aggregate_schema, join_schema
 from qcore.plan.window_calls import window_type
 from qcore.protocols import Context, StatelessOperator
+from qcore.record import record
 
 # Aggregates that return one or all of a group's values, of any type.
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NestedKeys(StatelessOperator):
     """Adds a binary column for each nested column: bytes that are compared as its values are. A null has none."""
 
@@ -60,7 +61,7 @@ class NestedKeys(StatelessOperator):
         return batch
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CarriedValues(NestedKeys):
     """Adds a binary column for each nested column: blocks that keep its exact values. A null has none."""
 
@@ -223,7 +224,7 @@ def _decode(
     )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DecodedKeys(StatelessOperator):
     """Adds the values whose bytes are in columns of the input."""
 
@@ -246,7 +247,7 @@ class DecodedKeys(StatelessOperator):
         return nested_values(raw, type_)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class UncarriedValues(DecodedKeys):
     """Adds the values of blocks that CarriedValues made."""
 

@@ -9,7 +9,6 @@ null may become any type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 from qcore.errors import PlanError, SchemaChangeError
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, children
 from qcore.expression.types import plain
+from qcore.record import record
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
 
@@ -32,7 +32,7 @@ _CHOICES = frozenset({"coalesce", "nullif", "least", "greatest"})
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "negate", "abs"})
 
 
-@dataclass
+@record
 class _Meaning:
     """The columns on whose types an expression depends.
 

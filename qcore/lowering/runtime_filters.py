@@ -8,7 +8,7 @@ query.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Column, Expr, Literal, call, col
 from qcore.plan import nodes as p
 from qcore.plan.joins import conjunction
+from qcore.record import record
 from qcore_ext.join.bridge import JoinBridge
 
 # Join kinds that drop probe rows without a match. Left is the probe side.
@@ -25,7 +26,7 @@ _DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "righ
 _PASSES_ROWS = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", "mark"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class KeyBound:
     """A column of a scan. Only rows between the smallest and the largest value of a build key are needed.
 

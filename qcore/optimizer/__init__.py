@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from qcore.connectors.base import TableStatistics
 from qcore.expression.recursion import bounded_depth
@@ -35,11 +35,12 @@ from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, HashJoin, NestedLoopJoin, PlanNode, Scan
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import MARK_KINDS
+from qcore.record import record
 
 __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize", "source_statistics"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Context:
     """What rules know beside the plan: new ids, the columns it must give, how many rows to expect, what nodes give."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -40,6 +40,7 @@ from qcore.plan.nodes import (
     WorkingTable,
 )
 from qcore.plan.schema import MARK_KINDS
+from qcore.record import record
 
 # Statistics of a scan: qcore.connectors.base.TableStatistics or None.
 StatisticsOf = Callable[[Scan], Any]
@@ -63,7 +64,7 @@ _RANGES = {"less": "high", "less_equal": "high", "greater": "low", "greater_equa
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ColumnEstimate:
     """What is guessed of a column.
 

@@ -7,7 +7,7 @@ sums and counts. Sets of which none holds all keys are made of the groups by all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll
 from qcore.plan.schema import aggregate_schema, project_schema
+from qcore.record import record
 
 # Groups by all keys, as part of the rows, at most, where no set asks for them.
 UNASKED_GROUPS_MAX = 0.2
@@ -57,7 +58,7 @@ def _is_mergeable(node: Aggregate) -> bool:
     )
 
 
-@dataclass
+@record
 class _Level:
     """The groups by one set of keys, and how many other sets are made of them."""
 

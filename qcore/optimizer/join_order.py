@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
 from qcore.optimizer.cardinality import (
@@ -23,6 +22,7 @@ from qcore.optimizer.nodes import rebuilt
 from qcore.plan.joins import conjunction, join_on_keys, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
+from qcore.record import record
 
 DP_RELATIONS_MAX = 10
 # Build rows weigh more than probe rows: measured about 2 : 1 for tables past the cache.
@@ -66,7 +66,7 @@ def _take_apart(node: PlanNode, leaves: list[PlanNode], conditions: list[Expr]) 
         conditions += conjuncts(node.condition)
 
 
-@dataclass
+@record
 class _Tree:
     """A way to join a subset of the relations.
 

@@ -9,7 +9,7 @@ scans are left alone: each copy may be joined in an order, and read columns, of 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from qcore.expression.tree import Call, Column, Expr, Lambda, Literal, col
@@ -32,6 +32,7 @@ from qcore.plan.nodes import (
     Window,
 )
 from qcore.plan.schema import MARK_KINDS
+from qcore.record import record
 
 _RESULTS = (Aggregate, Window, TopN)
 # Parameters that decide which rows a node gives, by its type.
@@ -102,7 +103,7 @@ class TablesBelow:
         self._counts[tables] = self._counts.get(tables, 0) + 1
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Meaning:
     """What a node gives, whatever its columns are called: equal numbers mean equal rows, and equal columns of them."""
 
@@ -181,7 +182,7 @@ class Meanings:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-@dataclass
+@record
 class _Made:
     """A shared subplan, what its columns mean, and whether a place has it already: others only read it."""
 

@@ -8,7 +8,7 @@ them wants, and picks its groups from those; so that the rule for equal subplans
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from qcore.expression.tree import Call, Column, Expr, col, column_names, conjuncts, same, substitute
 from qcore.optimizer.nodes import rebuilt, renames
@@ -16,6 +16,7 @@ from qcore.optimizer.shared_plans import Meanings, TablesBelow
 from qcore.plan.joins import conjunction
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion
+from qcore.record import record
 
 # Copies of a subplan at most: each adds a condition to be tested for every row.
 COPIES_MAX = 8
@@ -120,7 +121,7 @@ def _made_equal(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> di
     return equal if set().union(*columns) in columns else {}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Loosened:
     """What stands below one copy: conditions common to all, and that a row is wanted by one of them at least."""
 

@@ -7,7 +7,6 @@ nulls. Equal sums and counts of several aggregates of a node are computed once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +18,7 @@ from qcore.expression.types import compares_by_bytes, is_text
 from qcore.functions.aggregates import KEEP_VALUES, PAIRS, aggregate_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.nodes import Aggregate, AggregateCall
+from qcore.record import record
 from qcore_ext.aggregate.calls import HOLISTIC, partial_schema
 from qcore_ext.data.schema import Schema
 
@@ -27,7 +27,7 @@ Named = list[tuple[str, Expr]]
 OperatorCall = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AggregateSteps:
     """The steps of an Aggregate node.
 

@@ -9,7 +9,7 @@ The result has the subquery's rows for every value of the domain. It is joined w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
@@ -53,6 +53,7 @@ from qcore.plan.pulled_conditions import ConditionPuller
 from qcore.plan.row_subqueries import COUNTS, RowSubqueries
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, unnest_schema
 from qcore.plan.single_rows import ONE_FOR_EACH, gives_one_row, gives_one_row_at_most
+from qcore.record import record
 
 # Kinds of dependent joins that, without conditions, only ask whether there is a row.
 _OF_EXISTENCE = frozenset({"left_semi", "left_anti", "mark", *NULL_AWARE_KINDS})
@@ -66,7 +67,7 @@ def replace_dependent_joins(plan: PlanNode, ids: NodeIds, names: ColumnNames) ->
     return _Unnesting(ids, names).unnest(plan)
 
 
-@dataclass
+@record
 class _Unnesting:
     """Replaces the dependent joins of one plan."""
 

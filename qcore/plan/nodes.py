@@ -7,15 +7,16 @@ for every node before anything runs (SPEC D4).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
 from qcore.expression.tree import Expr
+from qcore.record import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class PlanNode:
     """One step of a plan. `id` is unique within the plan; `schema` describes the output."""
 
@@ -50,7 +51,7 @@ class PlanNode:
             waiting.extend(reversed(node.children))
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Unary(PlanNode):
     """A node with one input."""
 
@@ -65,7 +66,7 @@ class Unary(PlanNode):
         return self.with_fields(child=child)
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Binary(PlanNode):
     """A node with two inputs."""
 
@@ -81,7 +82,7 @@ class Binary(PlanNode):
         return self.with_fields(left=left, right=right)
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Scan(PlanNode):
     """Read a table, split by split.
 
@@ -98,28 +99,28 @@ class Scan(PlanNode):
     on_schema_change: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Values(PlanNode):
     """Rows held in memory: a pyarrow Table or RecordBatch of the node's schema."""
 
     data: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Filter(Unary):
     """Rows for which `predicate` is true."""
 
     predicate: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Project(Unary):
     """One output column for each expression. Names are those of the schema."""
 
     expressions: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class AggregateCall:
     """One aggregate: count (without arguments it counts rows), sum, avg, min, max …
 
@@ -144,7 +145,7 @@ class AggregateCall:
         return self.arguments[len(self.arguments) - len(self.order) :]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Aggregate(Unary):
     """One row for each group; without keys, one row. Output: keys, then aggregates.
 
@@ -170,7 +171,7 @@ class Aggregate(Unary):
         return missing | position << n_keys
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class AggregateStep(Unary):
     """One of the two steps of an Aggregate whose input rows are in several tasks.
 
@@ -183,7 +184,7 @@ class AggregateStep(Unary):
     aggregate: Aggregate
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class SortKey:
     """A column to order by. Nulls come last, in ascending and descending order, unless `nulls_first`."""
 
@@ -192,7 +193,7 @@ class SortKey:
     nulls_first: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class ColumnDistance:
     """A distance of each row's own: the value of an int64 column, which is neither negative nor null."""
 
@@ -203,7 +204,7 @@ class ColumnDistance:
 WindowDistance: TypeAlias = int | float | pa.MonthDayNano | ColumnDistance | None
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class WindowFrame:
     """The rows that a window function reads: from `start` to `end`, counted from the current row; None is the
     partition's end.
@@ -220,7 +221,7 @@ class WindowFrame:
     exclude: str = "no others"
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class WindowCall:
     """One window function over the partitions and order of its node.
 
@@ -256,7 +257,7 @@ class WindowCall:
         return tuple(name for name in parts if name is not None)
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Window(Unary):
     """The child's columns, then one for each call."""
 
@@ -265,7 +266,7 @@ class Window(Unary):
     calls: tuple[WindowCall, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class HashJoin(Binary):
     """Equi-join. Left is the probe side, right the build side, unless `build` is 'left'.
 
@@ -282,7 +283,7 @@ class HashJoin(Binary):
     build: str = "right"
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class NestedLoopJoin(Binary):
     """Join on any condition; None is the cross join. Kinds and output are those of HashJoin."""
 
@@ -291,7 +292,7 @@ class NestedLoopJoin(Binary):
     build: str = "right"
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class DependentJoin(Binary):
     """Each row of the left input with what `right` gives for it. `arguments` has (name, column) pairs: the OuterColumn
     of that name in `right` is that column of `left`. Names are unique among all dependent joins of a plan; a join
@@ -317,14 +318,14 @@ class DependentJoin(Binary):
     conditions: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class OrderBy(Unary):
     """All rows in order."""
 
     keys: tuple[SortKey, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class TopN(Unary):
     """The rows `offset`..`offset + count` of the order."""
 
@@ -333,7 +334,7 @@ class TopN(Unary):
     offset: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Limit(Unary):
     """At most `count` rows (None: all) after skipping `offset`."""
 
@@ -341,12 +342,12 @@ class Limit(Unary):
     offset: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class EnforceSingleRow(Unary):
     """The child's only row; a row of nulls if it has none; an ExecutionError if it has more. For scalar subqueries."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class UnionAll(PlanNode):
     """All rows of all inputs. Types are equal by position; names are those of the first input."""
 
@@ -357,7 +358,7 @@ class UnionAll(PlanNode):
         return self.inputs
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class WorkingTable(PlanNode):
     """The rows of the previous round, inside the second input of the RecursiveUnion of this `key`. Columns match by
     position.
@@ -366,7 +367,7 @@ class WorkingTable(PlanNode):
     key: str
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class RecursiveUnion(PlanNode):
     """WITH RECURSIVE: the rows of the first input, then in rounds those of the second input over the rows of the
     previous round, until a round gives none.
@@ -385,14 +386,14 @@ class RecursiveUnion(PlanNode):
         return self.inputs
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Shared(Unary):
     """A subplan that is computed once, for this node and for every SharedRead of it. Its id is its name. `schema` has
     the child's columns that are needed here.
     """
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class SharedRead(PlanNode):
     """The rows of the Shared node with the id `of`, under this node's column names. `columns` are the names in the
     subplan. `like` is a node with as many rows, for estimates.
@@ -403,7 +404,7 @@ class SharedRead(PlanNode):
     like: PlanNode
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class LocalPartition(Unary):
     """Redistribute rows among drivers. `kind` is hash (by `keys`), round_robin or gather. `drivers` is the number of
     drivers above; None is the default.
@@ -414,7 +415,7 @@ class LocalPartition(Unary):
     drivers: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class UserSource(PlanNode):
     """Rows of an operator written in Python (qcore.protocols): a SourceOperator, or a callable that makes an Operator
     or a BatchIterator. `partitions` is the number of drivers; None is one for each thread. `on_schema_change` is
@@ -426,7 +427,7 @@ class UserSource(PlanNode):
     on_schema_change: str = "error"
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Unnest(Unary):
     """One row for each element of lists, which are unnested in parallel. Values of other columns are repeated.
 
@@ -440,14 +441,14 @@ class Unnest(Unary):
     ordinality: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class UserOperator(Unary):
     """An operator written in Python: a StatelessOperator, or a callable that makes an Operator or a BatchIterator."""
 
     factory: Any
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class TableWrite(Unary):
     """Write the rows to Parquet: if `single` to the file `path`, else to one file for each driver in the folder `path`.
 
@@ -460,26 +461,26 @@ class TableWrite(Unary):
     row_group_rows: int
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Sink(Unary):
     """Ends a plan. A sink has no output."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class UserSink(Sink):
     """A sink written in Python: a SinkOperator, or a callable that makes an Operator."""
 
     factory: Any
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class CallbackSink(Sink):
     """Call `callback` with each batch, a pyarrow.RecordBatch. It may return qcore.Blocked(reason, future)."""
 
     callback: Any = field(default=None)
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class PartitionedOutput(Sink):
     """Output the rows as pages for `partitions` consumers in other tasks.
 

@@ -8,7 +8,6 @@ method, which joins the subquery with all values of the outer columns first.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from qcore.expression.tree import Call, Column, Expr, col, column_names, conjuncts, same, substitute
 from qcore.plan.disjunctions import factored
@@ -27,12 +26,13 @@ from qcore.plan.nodes import (
 )
 from qcore.plan.outer_columns import OuterReads, outer_names
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, project_schema, unnest_schema
+from qcore.record import record
 
 # Kinds of joins that give rows of the left input, unchanged and each on its own.
 _OF_LEFT_ROWS = frozenset({"left", "left_semi", "left_anti", "null_aware_anti", *MARK_KINDS})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Pulled:
     """A node that reads no outer column: the rows of a subquery, those included for which `conditions` are not true.
 
@@ -45,7 +45,7 @@ class Pulled:
     computed: tuple[tuple[str, Expr], ...] = ()
 
 
-@dataclass
+@record
 class ConditionPuller:
     """Pulls conditions on outer columns out of subqueries. `without_dependent` is an ordinary join in place of a
     dependent one inside a subquery, or None if it cannot be made one without a domain.

@@ -6,7 +6,6 @@ The operator is written in Python: no rule of the optimizer copies, moves or sha
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +13,14 @@ import pyarrow as pa
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import PlanNode, UserOperator
 from qcore.protocols import Context, StatelessOperator
+from qcore.record import record
 
 RANDOM = "random"
 UUID = "uuid"
 _TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RandomColumn(StatelessOperator):
     """Adds a column of random numbers from 0 (included) to 1 (excluded), or of random UUIDs as text."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from qcore.plan.nodes import PlanNode
+from qcore.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlanResult:
     """A plan as read.
 

@@ -8,7 +8,7 @@ a table as in (SELECT outer.x + 1), nothing is joined at all. Lists of the outer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -45,6 +45,7 @@ from qcore.plan.projections import add_columns, project
 from qcore.plan.pulled_conditions import ConditionPuller, equality_sides
 from qcore.plan.schema import join_schema, unnest_schema
 from qcore.plan.single_rows import ONE_FOR_EACH
+from qcore.record import record
 
 # Aggregates that are 0, not null, for an empty input.
 COUNTS = frozenset({"count", "regr_count"})
@@ -54,7 +55,7 @@ _FALSE = Literal(False, pa.bool_())
 _DROPPING = frozenset({"inner", "left_semi"})
 
 
-@dataclass
+@record
 class _Rows:
     """Outer rows with what has been computed of the subquery so far: by the names of its columns, expressions over
     `node`. `present` are conditions for the subquery to have its row at all.
@@ -66,7 +67,7 @@ class _Rows:
     is_unnested: bool = False
 
 
-@dataclass
+@record
 class RowSubqueries:
     """Replaces dependent joins with subqueries of one row."""
 

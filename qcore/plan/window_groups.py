@@ -6,7 +6,7 @@ Calls over the same partitions and order share a node. A Project below computes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from qcore.plan.nodes import ColumnDistance, PlanNode, SortKey, Window, WindowCa
 from qcore.plan.projections import add_columns
 from qcore.plan.schema import same_type
 from qcore.plan.window_calls import ENDS, FRACTIONS, PLACES, VALUES, window_arguments, window_type
+from qcore.record import record
 
 _QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
 
@@ -32,7 +33,7 @@ SortValue = tuple[Bound, bool, bool]
 Rewrite = Callable[[Expr], Expr]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WindowFunction:
     """A window function as it was written: `name` in any case, `order` among its arguments."""
 
@@ -45,7 +46,7 @@ class WindowFunction:
     order: Sequence[SortValue] = ()
 
 
-@dataclass
+@record
 class Frame:
     """A frame, and the distances of its ends that are values of the rows: the frame's have no column names yet."""
 
@@ -57,7 +58,7 @@ class Frame:
 ALL_ROWS = Frame(WindowFrame("rows", None, None))
 
 
-@dataclass
+@record
 class _Call:
     """A call of the Window operator. Its `call` has no column names yet: the others have the values. `number` is None
     for a constant.
@@ -78,7 +79,7 @@ class _Call:
         return [part for part in parts if part is not None]
 
 
-@dataclass
+@record
 class _Group:
     """Calls of one partitioning and order."""
 

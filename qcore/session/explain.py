@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from qcore.connectors.files import FileTable
@@ -38,6 +38,7 @@ from qcore.plan.nodes import (
     WorkingTable,
 )
 from qcore.protocol_bridges import operator_name
+from qcore.record import record
 from qcore.session.profile import operator_wall_nanos
 
 # Longer lists and expressions are cut, so that the whole plan stays readable.
@@ -104,7 +105,7 @@ def explain_plan(
     return _table(columns)
 
 
-@dataclass
+@record
 class _Measured:
     """Counters of the operators of one node, added up."""
 

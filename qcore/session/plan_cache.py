@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from qcore.connectors.base import Table, table_version
 from qcore.connectors.files import FileTable
 from qcore.plan.nodes import PlanNode, Scan, TableWrite
+from qcore.record import record
 from qcore.session.task import LoweredPlans
 from qcore_ext.ground.process import ProcessLock
 
@@ -18,7 +19,7 @@ PLANS_MAX = 256
 TEXT_LENGTH_MAX = 100_000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedQuery:
     """An optimized plan with the names of the result's columns and a guess of each node's rows. It keeps the plan as it
     was lowered when it was run, with the programs of its expressions.
@@ -35,7 +36,7 @@ class PlannedQuery:
         object.__setattr__(self, "lowered", LoweredPlans(self.plan, self.output_names))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CacheAnswer:
     """Whether the plan of a query was in the plan cache, and the cache's counts with this query."""
 
@@ -48,7 +49,7 @@ class CacheAnswer:
         return f"plan cache: {'hit' if self.is_hit else 'miss'} (hits: {self.hits:,}, misses: {self.misses:,})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Entry:
     """A plan, and what it holds for.
 

@@ -20,7 +20,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 from qcore.spark.spark_job import SparkJob, is_connect
+from qcore.record import record
 
 # The setting of Spark with the folder that tasks write to. Executors and this process must see it under one path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"
@@ -50,7 +51,7 @@ class WrittenFile(NamedTuple):
     n_bytes: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PartitionSplit(Split):
     """One partition of a DataFrame, in the Arrow file that a Spark task wrote."""
 

@@ -6,7 +6,6 @@ import json
 import re
 import urllib.parse
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow as pa
 from qcore.connectors.base import FileSplit
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, call
+from qcore.record import record
 from qcore.spark.predicates import Conditions, Untranslated, plain_value
 from qcore.spark.source_files import CORRECTED, Calendars, FileStamp, footers_of, legacy_column
 from qcore.spark.types import arrow_schema
@@ -38,7 +38,7 @@ SCHEMES = {"s3a": "s3", "s3n": "s3"}
 READING_METADATA = ("EXISTS_DEFAULT", "CURRENT_DEFAULT", "parquet.field.id", "__CHAR_VARCHAR_TYPE_STRING")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FileScan:
     """A DataFrame that is a projection and a filter of files.
 

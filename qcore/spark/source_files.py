@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from qcore.connectors.parquet.footer import FOOTERS, ParquetFooter
 from qcore.connectors.storage import locate, read_in_threads
+from qcore.record import record
 
 VERSION_KEY = b"org.apache.spark.version"
 VERSION = re.compile(rb"(\d+)\.(\d+)")
@@ -17,7 +17,7 @@ CORRECTED = "CORRECTED"
 NANOS_OF_MILLI, NANOS_OF_SECOND = 10**6, 10**9
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FileStamp:
     """The size of a file in bytes and its modification time in ms (0: unknown) when Spark planned the scan."""
 
@@ -25,7 +25,7 @@ class FileStamp:
     changed_millis: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Calendars:
     """How Spark reads dates and instants of files that do not name the version of Spark that wrote them.
 

@@ -7,7 +7,7 @@ The nearest right row is the last one that comes before a left row in this order
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from qcore.plan.joins import conjunction
 from qcore.plan.nodes import Filter, PlanNode, SortKey, Window, WindowCall, WindowFrame
 from qcore.plan.projections import add_columns, project
 from qcore.plan.set_operations import cast_to_common_types, union_all
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.row_numbers import numbered
 from qcore.sql.scope import Rows
@@ -29,7 +30,7 @@ _SWAPPED = {
 _EQUALITIES = ("equal", "is_not_distinct_from")
 
 
-@dataclass
+@record
 class _Conditions:
     """The conditions of an ASOF JOIN: the pairs of keys that must be equal, with their function; what is compared;
     conditions on one side.

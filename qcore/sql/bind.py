@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
 from qcore.plan.projections import rename_result
 from qcore.plan.result import PlanResult
+from qcore.record import record
 from qcore.sql import (
     expressions,
     function_calls,
@@ -31,7 +31,7 @@ from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.scope import Environment, Level
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Readers:
     """Readers by class name of parse-tree nodes."""
 

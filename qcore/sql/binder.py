@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode
 from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import exact_columns
+from qcore.record import record
 from qcore.sql.parse import Source
 from qcore.sql.read_columns import ReadColumns, read_columns
 from qcore.sql.reading import NotBound, clause_name
@@ -26,7 +27,7 @@ TableReader = Callable[["Binder", Any, Place], Rows]
 Reader = TypeVar("Reader", ExpressionReader, QueryReader, TableReader)
 
 
-@dataclass
+@record
 class Binder:
     """Binds one query. `tables` are schemas by name, `views` texts by name.
 

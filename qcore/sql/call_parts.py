@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.parse import PREFIX
 from qcore.sql.reading import NotBound, clause_name, is_set, take
 
 
-@dataclass
+@record
 class CallParts:
     """A call. `order` are elements of an ORDER BY among the arguments or of WITHIN GROUP."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from qcore.errors import PlanError
 from qcore.expression.tree import col
@@ -12,6 +12,7 @@ from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Project, TableWrite
 from qcore.plan.result import PlanResult
 from qcore.plan.schema import check_unique, project_schema
+from qcore.record import record
 from qcore.sql.statement_text import StatementText, first_word, sign_of
 from qcore.writing.file_sets import check_absent, local_path, resolve_target
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
@@ -19,7 +20,7 @@ from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 _USAGE = "COPY (select …) TO 'file.parquet' [(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 100000)]"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Copy:
     """What to write, where, and how."""
 

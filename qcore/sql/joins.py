@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from qcore.plan.joins import conjunction, make_join
 from qcore.plan.nodes import Filter, NestedLoopJoin, PlanNode, Scan, Values
 from qcore.plan.projections import add_columns, select_columns
 from qcore.plan.schema import LEFT_ONLY, join_schema, unknown
+from qcore.record import record
 from qcore.sql.asof import ASOF_USAGE, nearest
 from qcore.sql.binder import Binder, TableReader
 from qcore.sql.expressions import chain
@@ -35,7 +36,7 @@ from qcore.sql.unnest import UnnestedRows, bind_lists, bind_table_function, bind
 _EXPLODE = ("explode", "explode_outer")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class LateralRows(Rows):
     """Rows that depend on tables before them: `captured` has the values that they read."""
 

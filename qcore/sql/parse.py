@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import re
 import threading
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from qcore.errors import PlanError
 from qcore.expression.recursion import PARSER_LIMIT, deep_recursion
 from qcore.functions.dialect import Dialect
+from qcore.record import record
 from qcore.sql.reading import take
 from qcore.sql.token_brackets import with_brackets
 
@@ -60,7 +60,7 @@ _CONTROLS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "INTERSECT", "SELECT", "FROM", "SEMICOLON"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Source:
     """A text and its tokens, to which positions in errors and names of columns refer."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -21,6 +21,7 @@ from qcore.functions.calls import bind_call
 from qcore.plan.nodes import Aggregate, AggregateCall, Filter, PlanNode, Unnest
 from qcore.plan.projections import project
 from qcore.plan.schema import aggregate_schema, unnest_schema
+from qcore.record import record
 from qcore.sql.binder import Binder, QueryReader
 from qcore.sql.expressions import connect
 from qcore.sql.grouping import Grouping, has_sets, read_group_by
@@ -127,7 +128,7 @@ def _written(binder: Binder, node: Any) -> str:
 # --- PIVOT ---
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Choice:
     """A value to pivot on: its condition and its part of the columns' names."""
 
@@ -135,7 +136,7 @@ class _Choice:
     name: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Item:
     """An expression over aggregates, the calls that it reads, its name, and whether the query gave it that."""
 
@@ -321,7 +322,7 @@ def _groups(binder: Binder, group: Any, place: Place) -> list[Named]:
 # --- UNPIVOT ---
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Entry:
     """One element of UNPIVOT's list: a text for the column of names, and a value for each column of values."""
 

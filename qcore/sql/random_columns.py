@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from qcore.expression.bound import Bound
@@ -12,13 +10,14 @@ from qcore.functions.calls import VOLATILE
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import PlanNode, UserOperator
 from qcore.plan.random_column import RANDOM, UUID, RandomColumn
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.scope import Place
 
 _TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
 
 
-@dataclass
+@record
 class RandomValue:
     """A random column to be added below an expression."""
 

@@ -8,8 +8,9 @@ table has all its columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from qcore.record import record
 
 # Words by which a text may read columns that it does not name.
 _WHOLE = frozenset({
@@ -26,7 +27,7 @@ class NeedsAllColumns(Exception):
     """A query that was bound over some columns of its tables needs all of them. It is bound again."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ReadColumns:
     """The words of a text in lower case; None: it may read every column.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +12,14 @@ from qcore.expression.types import common_type, plain
 from qcore.plan.nodes import PlanNode, RecursiveUnion, WorkingTable
 from qcore.plan.schema import same_type
 from qcore.plan.set_operations import cast_columns
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source
 from qcore.sql.reading import get, take
 from qcore.sql.scope import Environment, Level, Named, Place, Relation
 
 
-@dataclass
+@record
 class RecursiveTable:
     """A common table that reads itself. `columns` are the names that WITH gives its columns."""
 
@@ -64,7 +64,7 @@ class RecursiveTable:
         return binder.exact(binder.query(query, Environment(environment.level, common)))
 
 
-@dataclass
+@record
 class _Round:
     """The rows of the round before, inside the repeated query."""
 

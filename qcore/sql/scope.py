@@ -10,7 +10,7 @@ under a name of its own, as an OuterColumn, so that a dependent join at each lev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -21,13 +21,14 @@ from qcore.expression.tree import Column, Expr, OuterColumn
 from qcore.functions.dialect import Dialect
 from qcore.plan.naming import ColumnNames
 from qcore.plan.nodes import PlanNode
+from qcore.record import record
 
 #: A part of a name, and whether it was written in quotes.
 Part = tuple[str, bool]
 _DEEPEST = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Named:
     """A column as queries name it, and its name in the plan."""
 
@@ -35,7 +36,7 @@ class Named:
     own: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TableNames:
     """A table of FROM: the parts of its name and its columns."""
 
@@ -43,7 +44,7 @@ class TableNames:
     columns: tuple[Named, ...]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Relation:
     """The result of a query: a node, and the columns of it that count, in order. A column may occur twice."""
 
@@ -51,7 +52,7 @@ class Relation:
     columns: list[Named]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Rows:
     """The rows of FROM: `tables` for names with a table, `columns` for names without one and for stars."""
 
@@ -71,7 +72,7 @@ class Aliases(Protocol):
         """The value of an alias at a place."""
 
 
-@dataclass
+@record
 class Level:
     """A query with names of its own. `captured` has the values, in the outer query's terms, of its outer columns.
 
@@ -105,7 +106,7 @@ def _same_column(a: Expr, b: Expr) -> bool:
     return type(a) is type(b) and isinstance(a, (Column, OuterColumn)) and a.name == b.name  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Environment:
     """What a query may name beside its own tables: the level it belongs to, and common tables by lower-case name."""
 
@@ -216,7 +217,7 @@ def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable
     return [one for one in found if name_of(one) == text.lower()] or list(found)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Place:
     """Where an expression stands.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from qcore.expression.tree import Literal
 from qcore.functions.calls import bind_call
 from qcore.functions.dialect import Dialect
 from qcore.plan.schema import unknown
+from qcore.record import record
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import column_parts
 from qcore.sql.read_columns import NeedsAllColumns
@@ -25,7 +25,7 @@ from qcore.sql.scope import Named, Part, Place, Scope
 _PATTERNS = frozenset({"Like", "ILike", "SimilarTo", "Glob"})
 
 
-@dataclass
+@record
 class Item:
     """An item of a select list: a node to bind, or a column of a star that is bound already."""
 

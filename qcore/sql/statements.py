@@ -7,10 +7,10 @@ texts of their own.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
+from qcore.record import record
 from qcore.sql.parse import tokens_of
 from qcore.sql.statement_text import StatementText, first_word, sign_of
 
@@ -29,7 +29,7 @@ _CONSTRAINTS = {"PRIMARY", "UNIQUE", "CHECK", "DEFAULT", "REFERENCES", "FOREIGN"
                 "COLLATE"}  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Explain:
     """The plan of `query`; with `analyze` it runs and what happened is shown."""
 
@@ -37,26 +37,26 @@ class Explain:
     analyze: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Describe:
     """The columns of `query`."""
 
     query: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Summarize:
     """Figures of each column of `query`."""
 
     query: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ShowTables:
     """The names of the session's tables."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SetSetting:
     """A setting of the session by its name in Session.change; None: its default."""
 
@@ -64,7 +64,7 @@ class SetSetting:
     value: str | int | float | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CreateTable:
     """A table of the rows of `query`, kept in the session."""
 
@@ -74,7 +74,7 @@ class CreateTable:
     may_exist: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CreateView:
     """A query that later ones may name as a table."""
 
@@ -84,7 +84,7 @@ class CreateView:
     may_exist: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Insert:
     """Rows of `query` put behind a table's; `columns` are those it gives, all in order where there are none."""
 
@@ -93,7 +93,7 @@ class Insert:
     query: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Drop:
     """The session forgets a table, or a view."""
 

@@ -7,7 +7,6 @@ clauses before it. Until then it waits in the place's list.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from qcore.plan.nodes import (
 )
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import LEFT_ONLY, MARK_KINDS, join_schema
+from qcore.record import record
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.expressions import bind_binary, bind_in_list
 from qcore.sql.ordering import sorted_rows
@@ -49,7 +49,7 @@ _QUERIES = frozenset({"Select", "Union", "Intersect", "Except", "Subquery", "Val
 Rewrite = Callable[[Expr], Expr]
 
 
-@dataclass
+@record
 class Joined:
     """A subquery to be joined below an expression. `captured` are its outer columns' values, `output` is the column
     that a mark join adds.

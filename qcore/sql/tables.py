@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.plan.nodes import PlanNode, Scan, Shared, SharedRead, Values
 from qcore.plan.schema import unknown
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source, parse
 from qcore.sql.reading import NotBound, identifier, take
@@ -26,7 +26,7 @@ _COPIES_OF_ALL_MAX = 32
 _CATALOGUES = (("main",), ("memory", "main"), ("memory",))
 
 
-@dataclass
+@record
 class CommonTable:
     """A query that has a name: a common table or a view. `columns` are the names that WITH gives its columns."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from qcore.functions.calls import bind_call
 from qcore.plan.nodes import PlanNode, Unnest
 from qcore.plan.projections import add_columns, project
 from qcore.plan.schema import element_type, unnest_schema
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.reading import NotBound, clause_name, get, identifier, take
 from qcore.sql.scope import Named, Place, Rows, TableNames
@@ -26,7 +27,7 @@ _SERIES = ("range", "generate_series")
 _TABLE_FUNCTIONS = "there are unnest, range, generate_series, and those that read files, as read_parquet"
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class UnnestedRows(Rows):
     """Elements of lists that are columns of the tables before: they are unnested in place."""
 

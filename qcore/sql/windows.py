@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +14,7 @@ from qcore.functions.typed import cast
 from qcore.plan.nodes import ColumnDistance, PlanNode, WindowFrame
 from qcore.plan.window_calls import EXCLUSIONS, range_distance
 from qcore.plan.window_groups import ALL_ROWS, Frame, SortValue, WindowFunction, WindowGroups, constant_of
+from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.ordering import read_ordered
@@ -23,7 +23,7 @@ from qcore.sql.scope import Place
 from qcore.sql.subqueries import Rewrite, join_subqueries
 
 
-@dataclass
+@record
 class _Definition:
     """What OVER has: None for clauses that are not there."""
 
@@ -175,6 +175,7 @@ class Windows:
             value, descending, nulls_first = read_ordered(key)
             result.append((self._binder.expression(value, place), descending, nulls_first))
         return result
+
 
 def bind_window(binder: Binder, node: Any, place: Place) -> Bound:
     """A function with OVER."""

@@ -250,9 +250,7 @@ class ExpressionReader:
         rows = [[self.read(part, scope) for part in option.fields] for option in message.options]
         if not values or any(len(row) != len(values) for row in rows):
             raise PlanError(f"a list of rows must have rows of as many values as are looked for, {len(values)}")
-        found = [
-            bind_call("and", [bind_call("equal", pair) for pair in zip(values, row, strict=True)]) for row in rows
-        ]
+        found = [bind_call("and", [bind_call("equal", pair) for pair in zip(values, row, strict=True)]) for row in rows]
         return bind_call("or", found) if found else constant(False)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from qcore.errors import PlanError
@@ -14,6 +13,7 @@ from qcore.plan.joins import conjunction, make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, Filter, NestedLoopJoin, PlanNode, UserOperator
 from qcore.plan.schema import join_schema
+from qcore.record import record
 from qcore.substrait.expressions import ExpressionReader
 from qcore.substrait.scope import Relation, Scope, filter_rows
 
@@ -43,7 +43,7 @@ _PHYSICAL_KINDS = {
 _COMPARISONS = {0: "equal", 1: "equal", 2: "is_not_distinct_from"}
 
 
-@dataclass
+@record
 class _Inputs:
     """The inputs of a join, and their columns as the scope of its conditions.
 
@@ -113,9 +113,7 @@ class JoinReader:
 
     def _conditions(self, message: Any, inputs: _Inputs) -> list[Expr]:
         predicate: Bound = self._expressions.read(message, inputs.scope)
-        return [
-            part for part in conjuncts(predicate.expr) if not (isinstance(part, Literal) and part.value is True)
-        ]
+        return [part for part in conjuncts(predicate.expr) if not (isinstance(part, Literal) and part.value is True)]
 
     def _join(self, kind: str, inputs: _Inputs, conditions: Sequence[Expr]) -> Relation:
         if kind not in _KINDS.values() or kind.endswith("single"):

@@ -51,9 +51,7 @@ def _parse_plan(plan_bytes: bytes) -> Any:
     try:
         from substrait.plan_pb2 import Plan
     except ImportError:
-        raise PlanError(
-            "Substrait plans need the package substrait-protobuf: pip install 'qcore[substrait]'"
-        ) from None
+        raise PlanError("Substrait plans need the package substrait-protobuf: pip install 'qcore[substrait]'") from None
     message = Plan()
     try:
         message.ParseFromString(plan_bytes)

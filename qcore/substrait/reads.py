@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from qcore.plan.computed_values import values_of
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, Scan, Values
 from qcore.plan.schema import unknown
+from qcore.record import record
 from qcore.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
 from qcore.substrait.literals import read_literal
 from qcore.substrait.scope import Scope
@@ -26,7 +26,7 @@ _ROW = "$row"
 ReadExpression = Callable[[Any, Scope], Bound]
 
 
-@dataclass
+@record
 class TableRead:
     """A read table. `all_columns` are those of its base schema, `columns` those that it emits."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -12,9 +12,10 @@ from qcore.expression.tree import Column, Literal, OuterColumn, conjuncts
 from qcore.plan.joins import conjunction
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Filter, PlanNode
+from qcore.record import record
 
 
-@dataclass
+@record
 class Scope:
     """The meaning of an expression's field references: `columns` has the column of `node` for each position, and
     `parameters` the values of the enclosing lambdas' parameters, the outermost lambda first.
@@ -43,7 +44,7 @@ class Scope:
         return found[position]
 
 
-@dataclass
+@record
 class Subquery:
     """A subquery that is being read, in an expression at `scope`. `captured` has its outer columns by the column of
     the scope that they are.
@@ -62,7 +63,7 @@ class Subquery:
         return Bound(OuterColumn(self.captured[column], value.type), value.type)
 
 
-@dataclass
+@record
 class Relation:
     """A relation that was read. `columns` are the names of its columns in `node`, which may have others too."""
 

@@ -80,9 +80,7 @@ class SubqueryReader:
         finally:
             expressions.subqueries.pop()
 
-    def _compared(
-        self, function: str, values: Sequence[Bound], scope: Scope, query: Subquery, node: PlanNode
-    ) -> Bound:
+    def _compared(self, function: str, values: Sequence[Bound], scope: Scope, query: Subquery, node: PlanNode) -> Bound:
         """Whether the comparison is true for a row of the subquery: true, false, or unknown among nulls."""
         if len(values) != len(node.schema):
             raise PlanError(f"{len(values)} values cannot be compared with a subquery of {len(node.schema)} columns")
@@ -90,9 +88,7 @@ class SubqueryReader:
         conditions = [bind_call(function, pair).expr for pair in zip(values, held, strict=True)]
         return self._join("null_aware_mark", scope, query, node, conditions)
 
-    def _join(
-        self, kind: str, scope: Scope, query: Subquery, node: PlanNode, conditions: Sequence[Expr] = ()
-    ) -> Bound:
+    def _join(self, kind: str, scope: Scope, query: Subquery, node: PlanNode, conditions: Sequence[Expr] = ()) -> Bound:
         """Join the subquery to the scope's node. The value is the mark; a scalar subquery has its own."""
         left, mark = scope.node, ""
         known = {*left.schema.names, *node.schema.names}

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import QcoreError
+from qcore.record import record
 from qcore.writing.file_sets import StagingFolder, match_file_schema, writing
 from qcore_ext.ground.fault import fault_site
 
@@ -104,7 +105,7 @@ class PartitionManifest:
             raise QcoreError(f"{folder} holds no complete partitions: its manifest cannot be read ({error})") from error
 
 
-@dataclass
+@record
 class _PartitionFile:
     """One partition's file while it is written."""
 

@@ -66,9 +66,10 @@ def _run_once(found: Outcome, first: int, last: int, folder: Path, until: float 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "bytes_fuzz.worker", found.kind, str(first), str(last)]
     at = first
-    with open(folder / "stderr", "w+b") as errors, subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors
-    ) as process:
+    with (
+        open(folder / "stderr", "w+b") as errors,
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
         for line in _lines(process):
             number, seconds, what = line.split("\t", 2)
             found.add(int(number), what)

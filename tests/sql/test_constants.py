@@ -141,7 +141,7 @@ def test_values_are_one_input_where_they_are_computed_alike():
 
 def test_values_that_are_no_constants():
     """Q1."""
-    result = qcore.sql("values ((select 1)), (2)").to_arrow()    # two inputs of a union: their rows have no order
+    result = qcore.sql("values ((select 1)), (2)").to_arrow()  # two inputs of a union: their rows have no order
     assert result.column_names == ["col0"] and sorted(result.column(0).to_pylist()) == [1, 2]
 
 

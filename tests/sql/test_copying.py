@@ -19,7 +19,7 @@ from qcore.sql.copying import Copy, read_copy
         ("-- COPY\nselect 1", None),
         ("COPY (select 1) TO 'x.parquet'", Copy("select 1", "x.parquet", False, "snappy", None)),
         ("/* it */ copy t to 'x.parquet';", Copy("SELECT * FROM t", "x.parquet", False, "snappy", None)),
-        ('copy "T u" to \'x.parquet\'', Copy('SELECT * FROM "T u"', "x.parquet", False, "snappy", None)),
+        ("copy \"T u\" to 'x.parquet'", Copy('SELECT * FROM "T u"', "x.parquet", False, "snappy", None)),
         (
             "copy (select (1) as \"to\", ')' as b) to 'x' (format PARQUET, Compression 'ZSTD', row_group_size 10)",
             Copy("select (1) as \"to\", ')' as b", "x", False, "zstd", 10),

@@ -13,7 +13,7 @@ from qcore.sql.spark_texts import with_standard_texts
     ("written", "standard"),
     [
         ('select "a"', "select 'a'"),
-        ("select `a b`, `c``d`, `e\"f`", 'select "a b", "c`d", "e""f"'),
+        ('select `a b`, `c``d`, `e"f`', 'select "a b", "c`d", "e""f"'),
         (r"'it\'s' \'", r"'it''s' \'"),
         ("'it''s'", "'it''s'"),
         ('"say ""no"""', "'say \"no\"'"),

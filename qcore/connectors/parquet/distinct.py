@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from qcore.connectors.parquet.footer import ParquetFooter
 from qcore.connectors.parquet.thrift import I32, STRUCT, FooterDamaged, ThriftReader
+from qcore.record import record
 
 # Number of row groups that are sampled, spread over all files.
 GROUPS_MAX = 8
@@ -30,7 +30,7 @@ UNCOMPRESSED_SIZE, DICTIONARY_HEADER = 2, 7
 N_VALUES = 1
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class GroupValues:
     """The number of distinct values and of non-null rows of a row group; minimum and maximum if they are numbers."""
 

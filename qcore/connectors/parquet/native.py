@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from qcore.connectors.base import BatchStream
 from qcore.connectors.parquet.footer import ParquetFooter
 from qcore.connectors.soundness import TRUST_EVERYTHING
 from qcore.errors import ExecutionError
+from qcore.record import record
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.fault import fault_site
 from qcore_ext.ground.memory import Account
@@ -41,7 +41,7 @@ DECIMAL_BYTES_MAX = 16
 NARROW_DIGITS_MAX = 18
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NativeColumn:
     """How the engine decodes a column of a file: see `qcore_ext.parquet.column_reader.ColumnReader`."""
 
@@ -129,7 +129,7 @@ def _chunk(footer: ParquetFooter, group: int, column: NativeColumn) -> Chunk | N
     return start, n_bytes, held.total_uncompressed_size, held.compression
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class GroupPlan:
     """How a row group is read: for each wanted column its chunk, or None if it is constant or pyarrow reads it."""
 

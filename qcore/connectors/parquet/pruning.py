@@ -10,7 +10,6 @@ import datetime
 import decimal
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +17,10 @@ import pyarrow as pa
 from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Call, Cast, Column, Expr, In, Literal
 from qcore.expression.types import is_instant
+from qcore.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bounds:
     """The range of an operand's values.
 
@@ -45,7 +45,7 @@ class Bounds:
     has_values: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Truth:
     """The values that a condition can have in the rows. Null is neither true nor false."""
 

@@ -14,7 +14,6 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeM
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.signatures import Function, Signature, fixed
+from qcore.record import record
 from qcore_ext.compute.arrow_call import look
 
 Kernel = Callable[..., Any]
@@ -34,7 +34,7 @@ MICROS = pa.timestamp("us")
 _FAILURES = (pa.ArrowException, ValueError, OverflowError, LookupError)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ArrowFunction:
     """A signature and its kernel. A null argument makes the result null, and the kernel sees no null constants, unless
     it `takes_null`.

@@ -1,10 +1,10 @@
-
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 
 def release_arrow() -> None: ...
+
 @disjoint_base
 class CountingToken:
     @property
