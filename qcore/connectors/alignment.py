@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.connectors.base import suggest
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError, SchemaConflictError
+from qcore.late_module import late_module
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
+
+pc = late_module("pyarrow.compute")
 
 # pa.Array or pa.ChunkedArray; pyarrow has no types to check.
 Values: TypeAlias = Any

@@ -16,13 +16,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.connectors.base import ColumnStatistics
 from qcore.connectors.soundness import needs_a_pass
 from qcore.errors import ExecutionError
 from qcore.expression.types import is_numeric
+from qcore.late_module import late_module
 from qcore_ext.data.checked_stream import check_batch
+
+pc = late_module("pyarrow.compute")
 
 BLOCKS = 256
 BLOCK_ROWS = 256

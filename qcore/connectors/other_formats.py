@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
 from qcore.connectors.alignment import Alignment, logical_schema
 from qcore.connectors.base import BatchStream, FileSplit
@@ -15,8 +14,14 @@ from qcore.connectors.soundness import TRUST_EVERYTHING, TRUST_LAYOUT, require_s
 from qcore.connectors.storage import Location, without_compression
 from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
+from qcore.late_module import late_module
 from qcore.record import record
 from qcore_ext.ground.fault import fault_site
+
+if TYPE_CHECKING:
+    import pyarrow.csv as pacsv
+else:
+    pacsv = late_module("pyarrow.csv")
 
 # A block of CSV becomes one batch; types are inferred from the first block.
 CSV_BLOCK_BYTES = 4 << 20

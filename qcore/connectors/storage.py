@@ -10,15 +10,20 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from qcore.access import GLOB_CHARACTERS, FileAccess, before_wildcards
 from qcore.errors import PlanError
+from qcore.late_module import late_module
 from qcore.record import record
 from qcore_ext.ground.fault import fault_site
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+else:
+    pafs = late_module("pyarrow.fs")
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
 # More files than this are opened by several threads, because each costs a round trip on remote storage.

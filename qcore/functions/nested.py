@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.expression.types import (
     BOOL,
@@ -40,8 +39,11 @@ from qcore.functions.arrow.paths import PATH_FUNCTIONS
 from qcore.functions.arrow.scalar import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
 from qcore.functions.arrow.text_distances import TEXT_DISTANCES
 from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function
+from qcore.late_module import late_module
 from qcore_ext.compute.arrow_call import check_memory
 from qcore_ext.data.nested import take_rows
+
+pc = late_module("pyarrow.compute")
 
 # Of an element of a list while Python has it: a word in the list and the value.
 _ELEMENT_BYTES = 40
@@ -322,6 +324,10 @@ def _extreme(choose: Callable[..., Any]) -> Kernel:
     return _by_row(chosen)
 
 
+def _split_regex(text: pa.Array, pattern: str) -> pa.Array:
+    return pc.split_pattern_regex(text, pattern)
+
+
 def _split(text: str, between: str, null: str | None = None) -> list[str | None]:
     parts = text.split(between) if between else list(text)
     return [None if part == null else part for part in parts]
@@ -537,7 +543,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _by_row(lambda *bounds: _series(*bounds, inclusive=True)),
     ),
     "string_split": ArrowFunction(Function(2, 3, _texts, "text, text, [text]", "list"), _by_row(_split)),
-    "string_split_regex": ArrowFunction(fixed(pa.list_(STRING), STRING, STRING), by_pattern(pc.split_pattern_regex)),
+    "string_split_regex": ArrowFunction(fixed(pa.list_(STRING), STRING, STRING), by_pattern(_split_regex)),
     "list_length": ArrowFunction(_of_list(lambda _: INT64), _length),
     "list_extract": ArrowFunction(_of_list(_same_element, INT64), _list_extract),
     "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),
@@ -599,7 +605,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
 # What the compiler makes of conditions and null tests of nested values.
 NESTED_KERNELS: dict[str, Kernel] = {
     "case": _case,
-    "coalesce": pc.coalesce,
+    "coalesce": lambda *values: pc.coalesce(*values),
     "is_null": lambda values: values.is_null(),
 }
 # All functions that an arrow call computes.

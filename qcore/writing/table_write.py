@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from qcore.errors import PlanError
 from qcore.functions.nested import with_type
+from qcore.late_module import late_module
 from qcore.protocols import Operator
 from qcore.writing.file_sets import StagingFolder, match_file_schema, replace_file, resolve_target, writing
 from qcore_ext.ground.fault import fault_site
 
+pq = late_module("pyarrow.parquet")
 # The output of a write: one row a file.
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 ROW_GROUP_ROWS = 1 << 17
@@ -38,7 +39,7 @@ class ParquetRows:
         self._held: list[pa.RecordBatch] = []
         self._n_held = 0
         fault_site("write_open")
-        self._writer = pyarrow.parquet.ParquetWriter(target, self._schema, compression=compression)
+        self._writer = pq.ParquetWriter(target, self._schema, compression=compression)
         #: Rows taken so far.
         self.n_rows = 0
 

@@ -6,10 +6,9 @@ import bisect
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from qcore.connectors.alignment import Alignment, is_text, logical_schema
 from qcore.connectors.parquet.decimal_footer import decimals_as_integers
@@ -17,9 +16,15 @@ from qcore.connectors.parquet.pruning import Bounds, is_bounded, may_pass
 from qcore.connectors.storage import Location
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr
+from qcore.late_module import late_module
 from qcore_ext.data.parquet_footer_check import footer_fault
 from qcore_ext.ground.fault import fault_site
 from qcore_ext.ground.process import ProcessLock
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = late_module("pyarrow.parquet")
 
 # A string column is read as a dictionary if the stored dictionary of each row group has at most this number of bytes,
 # and at most this number of bytes a row. TPC-H's two flag columns at SF1 are then read in 13 ms, not in 99 ms.

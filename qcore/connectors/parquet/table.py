@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, FileSplit
@@ -18,7 +17,13 @@ from qcore.connectors.storage import Location
 from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError
 from qcore.expression.tree import Expr
+from qcore.late_module import late_module
 from qcore_ext.ground.fault import fault_site
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = late_module("pyarrow.parquet")
 
 # Row groups up to this many rows are decoded by one call without the GIL; larger ones batch by batch.
 WHOLE_GROUP_ROWS_MAX = 512 * 1024

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from qcore.late_module import late_module
+
+pc = late_module("pyarrow.compute")
 
 
 def large_lists(lists: pa.Array) -> pa.Array:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.expression.types import is_list_of_any_layout, is_text
 from qcore.functions.arrow.list_layouts import large_lists
@@ -25,6 +24,9 @@ from qcore.functions.arrow.nested_encoding import (
     offsets_of,
     side_by_side,
 )
+from qcore.late_module import late_module
+
+pc = late_module("pyarrow.compute")
 
 _LENGTH_BYTES = 8
 # What is moved at once: of values, and of bytes read back.

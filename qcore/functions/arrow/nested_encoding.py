@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.errors import ExecutionError
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
+from qcore.late_module import late_module
+
+pc = late_module("pyarrow.compute")
 
 Bytes = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from qcore.errors import ExecutionError
 from qcore.expression.interval_values import age, interval_divide, interval_multiply
@@ -25,8 +24,11 @@ from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeM
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.signatures import Function, Signature, fixed
+from qcore.late_module import late_module
 from qcore.record import record
 from qcore_ext.compute.arrow_call import look
+
+pc = late_module("pyarrow.compute")
 
 Kernel = Callable[..., Any]
 BINARY = pa.binary()
@@ -596,6 +598,6 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "interval_divide": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_divide, INTERVAL)),
     "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), nested_bytes),
     "local_time": ArrowFunction(
-        Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), pc.local_timestamp
+        Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), lambda when: pc.local_timestamp(when)
     ),
 }

@@ -1,0 +1,19 @@
+"""Modules that are imported when one of their names is first used: a short query needs few of pyarrow's."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def late_module(name: str) -> Any:
+    """Return what stands for the module until then. Its attributes are the module's."""
+    return _LateModule(name)
+
+
+class _LateModule:
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
