@@ -16,4 +16,6 @@ class _LateModule:
         self.__name__ = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value

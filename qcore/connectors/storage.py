@@ -8,7 +8,6 @@ import importlib
 import os
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,6 +104,8 @@ def without_compression(path: str) -> str:
 def read_in_threads(read: Callable[[File], Found], files: Sequence[File]) -> list[Found]:
     """Return `read(file)` for each file, in order; computed by several threads if there are many files."""
     if len(files) > FILES_ONE_THREAD_MAX:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(FILE_THREADS, "qcore-footer") as pool:
             try:
                 answers = pool.map(read, files)

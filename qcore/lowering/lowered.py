@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,10 +18,12 @@ from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
 from qcore.plan import nodes as p
 from qcore.writing.page_file import PageFileWriter
 from qcore.record import record
-from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
+
+if TYPE_CHECKING:
+    from qcore_ext.exchange.output_buffer import OutputBuffer
 
 OpenSplit = Callable[[p.Scan, Any], Any]
 OpenRecursion = Callable[[p.RecursiveUnion, Account], Any]

@@ -3,7 +3,8 @@
 The tree is cut at every input of a node but one (SPEC V1) and at LocalPartition (V2). A pipeline is a list of steps;
 each step makes one operator for one driver of a run, so that every driver gets instances of its own (V4). What drivers
 share (split queues, join bridges, exchange queues, limits) is a part of the run, made once for it and handed to the
-operators' constructors. Nothing here is of one run: a lowered plan may be run any number of times.
+operators' constructors. Nothing here is of one run: a lowered plan may be run any number of times. Operators that few
+plans have are imported where they are made.
 """
 
 from __future__ import annotations
@@ -29,39 +30,19 @@ from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
-from qcore.writing.file_sets import check_absent
 from qcore.writing.page_file import HELD_BYTES_MAX, PageFileWriter
-from qcore.writing.partition_files import PartitionFiles
-from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
 from qcore_ext.aggregate.aggregation import HashAggregation
-from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
-from qcore_ext.basic.callback_sink import CallbackSink
-from qcore_ext.basic.enforce_single_row import EnforceSingleRow
 from qcore_ext.basic.filter import Filter
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.basic.project import Project
-from qcore_ext.basic.python_operator import PythonOperator
 from qcore_ext.basic.result_sink import ResultSink
 from qcore_ext.basic.scan import TableScan
-from qcore_ext.basic.spool_read import SpoolRead
-from qcore_ext.basic.spool_write import SpoolWrite
-from qcore_ext.basic.unnest import Unnest
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.stored_rows import StoredRows
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
-from qcore_ext.exchange.output_buffer import OutputBuffer
-from qcore_ext.exchange.partitioned_output import PartitionedOutput
-from qcore_ext.flow.batch_spool import BatchSpool
 from qcore_ext.flow.drift import Drift
 from qcore_ext.flow.split_queue import SplitQueue
-from qcore_ext.join.bridge import JoinBridge
-from qcore_ext.join.hash_join_build import HashBuild
-from qcore_ext.join.hash_join_probe import HashProbe
-from qcore_ext.sort.order_by import OrderBy
-from qcore_ext.sort.shared_sort import SortState
-from qcore_ext.sort.top_n import TopN
-from qcore_ext.window.window import Window
 
 # A top-n of more rows sorts the whole input.
 TOP_N_ROWS_MAX = 1 << 31
@@ -301,6 +282,10 @@ class Lowering:
 
     def shared(self, node: p.Shared | p.SharedRead) -> Pipeline:
         """A pipeline that reads a spool. The first reader also lowers the pipeline that fills it."""
+        from qcore_ext.basic.spool_read import SpoolRead
+        from qcore_ext.basic.spool_write import SpoolWrite
+        from qcore_ext.flow.batch_spool import BatchSpool
+
         name, columns = (node.id, tuple(node.schema.names)) if isinstance(node, p.Shared) else (node.of, node.columns)
         if name not in self._shared:
             raise PlanError(f"node {node.id} reads the shared subplan {name!r}, which the plan does not have")
@@ -324,6 +309,8 @@ class Lowering:
     # --- aggregation ---
 
     def grouping_sets(self, node: GroupingSets) -> Pipeline:
+        from qcore_ext.aggregate.grouping_sets import GroupingSets as RepeatBySets
+
         assert isinstance(node.child, p.Project)
         pipeline = self.lower(node.child.child)
         named = list(zip(node.child.schema.names, node.child.expressions, strict=True))
@@ -405,6 +392,8 @@ class Lowering:
         return pipeline
 
     def window(self, node: p.Window) -> Pipeline:
+        from qcore_ext.window.window import Window
+
         pipeline = self.lower(node.child)
         keys = list(node.partition_by)
         if pipeline.drivers > 1:
@@ -427,6 +416,9 @@ class Lowering:
         self, node: p.HashJoin | p.NestedLoopJoin, left_keys: Sequence[str] | None, right_keys: Sequence[str] | None
     ) -> Pipeline:
         """The pipeline of the build side ends in HashBuild. That of the probe side continues (SPEC V15)."""
+        from qcore_ext.join.bridge import JoinBridge
+        from qcore_ext.join.hash_join_probe import HashProbe
+
         kind, probe, build, probe_keys, build_keys = node.kind, node.left, node.right, left_keys, right_keys
         if node.build == "left":
             if kind not in FLIPPED:
@@ -464,12 +456,17 @@ class Lowering:
         return pipeline
 
     def _close_build(self, pipeline: Pipeline, node_id: str, bridge: int, keys: list[str], stored: list[str]) -> None:
+        from qcore_ext.join.hash_join_build import HashBuild
+
         pipeline.add(node_id, lambda driver, run: HashBuild(node_id, run.memory, run.parts[bridge], keys, stored))
         self.closed.append(pipeline)
 
     # --- order ---
 
     def order_by(self, node: p.OrderBy) -> Pipeline:
+        from qcore_ext.sort.order_by import OrderBy
+        from qcore_ext.sort.shared_sort import SortState
+
         pipeline = self.lower(node.child)
         keys = sort_keys(node.keys)
         drivers = pipeline.drivers
@@ -478,6 +475,8 @@ class Lowering:
         return pipeline
 
     def top_n(self, node: p.TopN) -> Pipeline:
+        from qcore_ext.sort.top_n import TopN
+
         # TopN copies single rows, which is not possible for lists, structs and maps.
         if node.count + node.offset > TOP_N_ROWS_MAX or any(map(pa.types.is_nested, node.schema.types)):
             ordered = p.OrderBy(node.id, node.schema, node.child, node.keys)
@@ -497,18 +496,26 @@ class Lowering:
         return pipeline
 
     def enforce_single_row(self, node: p.EnforceSingleRow) -> Pipeline:
+        from qcore_ext.basic.enforce_single_row import EnforceSingleRow
+
         pipeline = self.gather(self.lower(node.child), node, node.schema)
         schema = Schema(node.schema)
         pipeline.add(node.id, lambda driver, run: EnforceSingleRow(node.id, run.memory, schema))
         return pipeline
 
     def unnest(self, node: p.Unnest) -> Pipeline:
+        from qcore_ext.basic.unnest import Unnest
+
         pipeline = self.lower(node.child)
         programs = self._programs(lambda schema: compile_unnest(node, schema), [], node.child.schema)
         pipeline.add(node.id, lambda driver, run: Unnest(node.id, run.memory, run.parts[programs], node.outer))
         return pipeline
 
     def table_write(self, node: p.TableWrite) -> Pipeline:
+        from qcore.writing.file_sets import check_absent
+        from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
+        from qcore_ext.basic.python_operator import PythonOperator
+
         pipeline = self.lower(node.child)
         if node.single:
             pipeline = self.gather(pipeline, node, node.child.schema)
@@ -539,11 +546,18 @@ class Lowering:
         return pipeline
 
     def callback_sink(self, node: p.CallbackSink) -> Pipeline:
+        from qcore_ext.basic.callback_sink import CallbackSink
+
         pipeline = self.lower(node.child)
         pipeline.add(node.id, lambda driver, run: CallbackSink(node.id, run.memory, node.callback))
         return pipeline
 
     def partitioned_output(self, node: p.PartitionedOutput) -> Pipeline:
+        from qcore.writing.file_sets import check_absent
+        from qcore.writing.partition_files import PartitionFiles
+        from qcore_ext.exchange.output_buffer import OutputBuffer
+        from qcore_ext.exchange.partitioned_output import PartitionedOutput
+
         pipeline = self.lower(node.child)
         keys = list(node.keys)
         drivers, schema, rows = pipeline.drivers, pa.schema(Schema(node.schema)), Schema(node.schema)
@@ -581,6 +595,8 @@ class Lowering:
         return self._user_step(self.lower(node.child), node, "sink")
 
     def _user_step(self, pipeline: Pipeline, node: p.UserSource | p.UserOperator | p.UserSink, role: str) -> Pipeline:
+        from qcore_ext.basic.python_operator import PythonOperator
+
         schema = Schema(node.schema)
         name = operator_name(node.factory)
         drivers, has_input = pipeline.drivers, role != "source"

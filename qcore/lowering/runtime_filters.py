@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,7 +18,9 @@ from qcore.expression.tree import Column, Expr, Literal, call, col
 from qcore.plan import nodes as p
 from qcore.plan.joins import conjunction
 from qcore.record import record
-from qcore_ext.join.bridge import JoinBridge
+
+if TYPE_CHECKING:
+    from qcore_ext.join.bridge import JoinBridge
 
 # Join kinds that drop probe rows without a match. Left is the probe side.
 _DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right_anti"})

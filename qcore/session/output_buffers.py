@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -15,10 +15,12 @@ from qcore_ext.compute.widener import Widener
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
-from qcore_ext.exchange.output_buffer import OutputBuffer
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.memory import Account, Reservation
 from qcore_ext.ground.process import ProcessLock
+
+if TYPE_CHECKING:
+    from qcore_ext.exchange.output_buffer import OutputBuffer
 
 # Default size of one fetch: a few pages.
 FETCH_BYTES = 1 << 22

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.expression.tree import Cast, col, lit
@@ -139,6 +138,8 @@ def convert_inserted(schema: pa.Schema, insert: Insert, rows: pa.Table, settings
     ExecutionError
         A value cannot be cast to its column's type.
     """
+    from qcore.builder.plan_builder import PlanBuilder
+
     columns = list(insert.columns or schema.names)
     for column in columns:
         check_column(column, schema, f"INSERT INTO {insert.table}")
@@ -162,6 +163,8 @@ def nothing(settings: Settings) -> Result:
 
 def rows_result(rows: pa.Table, settings: Settings) -> Result:
     """A result with these rows."""
+    from qcore.builder.plan_builder import PlanBuilder
+
     return Result(PlanBuilder().values(rows).build(), settings)
 
 

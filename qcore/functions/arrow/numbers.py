@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,6 +12,9 @@ import pyarrow as pa
 from qcore.expression.types import BOOL, FLOAT64, TypeMismatch, Types, as_decimal
 from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, by_value, n_rows
 from qcore.functions.signatures import Function, Signature, fixed, numbers
+from qcore.late_module import late_module
+
+hashlib = late_module("hashlib")
 
 
 def _of_arrays(function: Callable[..., np.ndarray]) -> Kernel:

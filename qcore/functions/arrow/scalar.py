@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import datetime
 import functools
-import hashlib
 import itertools
 import re
 import unicodedata
@@ -28,6 +27,7 @@ from qcore.late_module import late_module
 from qcore.record import record
 from qcore_ext.compute.arrow_call import look
 
+hashlib = late_module("hashlib")
 pc = late_module("pyarrow.compute")
 
 Kernel = Callable[..., Any]
