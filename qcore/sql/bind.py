@@ -25,7 +25,7 @@ from qcore.sql import (
     stars,
     subqueries,
 )
-from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader, place_of
+from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
 from qcore.sql.parse import located, parse
 from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.scope import Environment, Level
@@ -100,12 +100,16 @@ def _planned(
     text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str], may_narrow: bool
 ) -> PlanResult:
     statements, source = parse(text, dialect)
-    if len(statements) != 1:
-        what = "the text has more than one statement" if statements else "the text is empty"
-        raise PlanError(f"{what}; it cannot be planned as a query")
+    if not statements:
+        raise PlanError("the text is empty; it cannot be planned as a query")
+    if len(statements) > 1:
+        end = next(token for token in source.tokens if token.token_type.name == "SEMICOLON")
+        message = "the text has more than one statement; it cannot be planned as a query"
+        raise PlanError(located(message, text, end.start, end.end))
     if type(statements[0]).__name__ in _STATEMENTS:
         words = [token.text.upper() for token in source.tokens[:2]]
-        raise PlanError(f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here")
+        message = f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here"
+        raise PlanError(located(message, text, source.tokens[0].start, source.tokens[0].end))
     binder = Binder(
         tables, views, dialect, source, READERS.expressions, READERS.queries, READERS.tables, may_narrow=may_narrow
     )
@@ -128,8 +132,5 @@ def _planned(
 def _located(error: PlanError, binder: Binder) -> PlanError:
     if binder.fault is None:
         return error
-    node, source = binder.fault
-    place = place_of(node)
-    if place is None:
-        return error
+    place, source = binder.fault
     return PlanError(located(str(error), source.text, *place))

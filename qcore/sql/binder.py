@@ -16,7 +16,7 @@ from qcore.plan.nodes import PlanNode
 from qcore.plan.planning_time import check_planning
 from qcore.plan.projections import exact_columns
 from qcore.record import record
-from qcore.sql.parse import Source
+from qcore.sql.parse import Source, select_token
 from qcore.sql.read_columns import ReadColumns, read_columns
 from qcore.sql.reading import NotBound, clause_name
 from qcore.sql.scope import Environment, Place, Relation, Rows
@@ -43,8 +43,8 @@ class Binder:
     table_readers: Mapping[str, TableReader]
     ids: NodeIds = field(default_factory=NodeIds)
     names: ColumnNames = field(default_factory=ColumnNames)
-    #: The innermost node that an error is about, and the text that it is in.
-    fault: tuple[Any, Source] | None = None
+    #: The place of the innermost node that an error is about, and the text that it is in.
+    fault: tuple[tuple[int, int], Source] | None = None
     #: Tables and views by lower-case name; made when first asked for.
     known: dict[str, list[str]] | None = None
     #: Whether tables may lack columns that the text does not name, and whether those of FROM here have all; whether one
@@ -86,7 +86,7 @@ class Binder:
         check_planning()
         try:
             return _reader(self.queries, node)(self, node, environment)
-        except NotBound as error:
+        except PlanError as error:
             self._blame_for(error, node)
             raise
 
@@ -100,8 +100,9 @@ class Binder:
 
     def blame(self, node: Any) -> None:
         """Let an error be about a node, unless it is about a part of it that has a place in the text."""
-        if self.fault is None and place_of(node) is not None:
-            self.fault = (node, self.source)
+        if self.fault is None:
+            place = place_of(node, self.source)
+            self.fault = None if place is None else (place, self.source)
 
     def _blame_for(self, error: PlanError, node: Any) -> None:
         if isinstance(error, NotBound):
@@ -120,12 +121,19 @@ def _reader(readers: Mapping[str, Reader], node: Any) -> Reader:
     return reader
 
 
-def place_of(node: Any) -> tuple[int, int] | None:
-    """The first and the last letter of the text that a node is from: of its first part that has a place."""
+def place_of(node: Any, source: Source) -> tuple[int, int] | None:
+    """The first and the last letter of the text that a node is from: of a query's SELECT, or of the first part that has
+    a place, or of the first constant that the text has once.
+    """
     if not hasattr(node, "walk"):
         return None
-    places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
-    if not places:
-        return None
-    first = min(places, key=lambda meta: meta["start"])
-    return first["start"], first["end"]
+    select = select_token(node) if type(node).__name__ == "Select" else None
+    if select is not None:
+        return source.tokens[select].start, source.tokens[select].end
+    parts = list(node.walk())
+    places = [(part.meta["start"], part.meta["end"]) for part in parts if part.meta.get("start") is not None]
+    if places:
+        return min(places)
+    constants = [str(part.this) for part in parts if type(part).__name__ == "Literal"]
+    found = ([token for token in source.tokens if token.text == text] for text in constants)
+    return next(((tokens[0].start, tokens[0].end) for tokens in found if len(tokens) == 1), None)

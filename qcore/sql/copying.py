@@ -13,7 +13,7 @@ from qcore.plan.nodes import Project, TableWrite
 from qcore.plan.result import PlanResult
 from qcore.plan.schema import check_unique, project_schema
 from qcore.record import record
-from qcore.sql.statement_text import StatementText, first_word, sign_of
+from qcore.sql.statement_text import StatementText, at_first_word, first_word, sign_of
 from qcore.writing.file_sets import check_absent, local_path, resolve_target
 from qcore.writing.table_write import ROW_GROUP_ROWS, WRITTEN, check_options
 
@@ -36,7 +36,13 @@ def read_copy(text: str, dialect: Dialect) -> Copy | None:
     word, rest = first_word(text)
     if word != "COPY":
         return None
-    sql = StatementText(word, rest, dialect)
+    try:
+        return _copy(StatementText(word, rest, dialect))
+    except PlanError as error:
+        raise at_first_word(error, text) from None
+
+
+def _copy(sql: StatementText) -> Copy:
     to = next((i for i in sql.level(1, sql.end) if sql.is_word(i, "TO")), sql.end)
     is_query = sql.is_word(1, "(") and sql.close(1) == to - 1
     is_empty = to == (3 if is_query else 1)

@@ -223,6 +223,15 @@ def with_views(binder: Binder, rows: Rows, views: Sequence[Any], environment: En
 
 
 def _join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
+    """The rows with those of a table joined."""
+    try:
+        return _joined(binder, left, node, place)
+    except PlanError:
+        binder.blame(node)
+        raise
+
+
+def _joined(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
     table, side, kind, method, on, using, pivots, _ = take(
         node, "this", "side", "kind", "method", "on", "using", "pivots", "global"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import threading
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -117,9 +118,13 @@ def _tokens(reader: Any, text: str) -> list[Any]:
         tokens = tuple(reader.tokenize(text))
     except TokenError as error:
         raise _token_error(text, error) from None
+    _keep(reader, text, tokens)
+    return list(tokens)
+
+
+def _keep(reader: Any, text: str, tokens: tuple[Any, ...]) -> None:
     if len(text) <= _KEPT_TEXT_MAX:
         _last.reader, _last.text, _last.tokens = reader, text, tokens
-    return list(tokens)
 
 
 def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tuple[list[Any], Source]:
@@ -165,6 +170,11 @@ def import_parser(dialect: Dialect) -> None:
 def tokens_of(text: str, dialect: Dialect) -> list[Any]:
     """The tokens of a text, as they are written. PlanError if a text, a name or a comment does not end."""
     return _tokens(_sqlglot_dialect(dialect.syntax, dialect.null_order), text)
+
+
+def keep_beginning(text: str, tokens: Sequence[Any], dialect: Dialect) -> None:
+    """Keep the tokens of a text that is the beginning of another one, up to a semicolon, as those read last."""
+    _keep(_sqlglot_dialect(dialect.syntax, dialect.null_order), text, tuple(tokens))
 
 
 def select_token(node: Any) -> int | None:
@@ -478,7 +488,8 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
     elif what.startswith("Expecting "):
         what = f"{what.removeprefix('Expecting ')} was expected"
     if found is None or (found is source.tokens[-1] and what.endswith(" was expected") and "expression" not in what):
-        return PlanError(f"syntax error at the end of the query: {what}")
+        end = len(source.text.rstrip())
+        return PlanError(located("syntax error at the end of the query", source.text, end, end, f": {what}"))
     written = source.text[found.start : found.end + 1]
     return PlanError(located(f"syntax error at {written[:40]!r}", source.text, found.start, found.end, f": {what}"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
-from qcore.sql.parse import tokens_of
+from qcore.sql.parse import located, tokens_of
 
 _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)?", re.DOTALL)
 
@@ -19,6 +19,14 @@ def first_word(text: str) -> tuple[str, str]:
     if found is None or not found.group(1):
         return "", text
     return found.group(1).upper(), text[found.end() :]
+
+
+def at_first_word(error: PlanError, text: str) -> PlanError:
+    """An error about a statement, with the place of its first word unless it has one."""
+    found = _FIRST_WORD.match(text)
+    if found is None or not found.group(1) or str(error).endswith("^"):
+        return error
+    return PlanError(located(str(error), text, found.start(1), found.end(1) - 1))
 
 
 def sign_of(token: Any) -> str:

@@ -11,8 +11,8 @@ import re
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
 from qcore.record import record
-from qcore.sql.parse import tokens_of
-from qcore.sql.statement_text import StatementText, first_word, sign_of
+from qcore.sql.parse import keep_beginning, tokens_of
+from qcore.sql.statement_text import StatementText, at_first_word, first_word, sign_of
 
 _ANALYZE = re.compile(r"\s*ANALYZE\b", re.IGNORECASE)
 _STATEMENTS = frozenset({
@@ -111,10 +111,12 @@ def split_statements(text: str, dialect: Dialect) -> list[str]:
         return [text]
     tokens = tokens_of(text, dialect)
     found, start, is_empty = [], 0, True
-    for token in tokens:
+    for number, token in enumerate(tokens):
         if sign_of(token) == ";":
             if not is_empty:
                 found.append(text[start : token.start])
+                if start == 0:
+                    keep_beginning(found[0], tokens[:number], dialect)
             start, is_empty = token.end + 1, True
         else:
             is_empty = False
@@ -126,6 +128,13 @@ def read_statement(text: str, dialect: Dialect) -> Statement | None:
     word, rest = first_word(text)
     if word not in _STATEMENTS:
         return None
+    try:
+        return _statement(word, rest, dialect)
+    except PlanError as error:
+        raise at_first_word(error, text) from None
+
+
+def _statement(word: str, rest: str, dialect: Dialect) -> Statement | None:
     if word == "EXPLAIN":
         analyze = _ANALYZE.match(rest)
         query = rest[0 if analyze is None else analyze.end() :].strip().removesuffix(";")

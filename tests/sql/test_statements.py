@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import QCORE
+from qcore.sql.parse import _sqlglot_dialect, tokens_of
 from qcore.sql.statements import (
     CreateTable,
     CreateView,
@@ -35,6 +38,23 @@ from qcore.sql.statements import (
 )
 def test_statements_end_at_semicolons(text: str, parts: list[str]) -> None:
     assert split_statements(text, QCORE) == parts
+
+
+@pytest.mark.parametrize(
+    "text", ["select a -- ;\n from t;", "select ';' as \";\" /* ; */ ;-- end", "\nselect 1 ; ;", "select $$;$$;"]
+)
+def test_tokens_before_a_semicolon_are_read_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the statement read alone."""
+    (part,) = split_statements(text, QCORE)
+    reader = _sqlglot_dialect(QCORE.syntax, QCORE.null_order)
+    alone = reader.tokenize(part)
+    monkeypatch.setattr(type(reader), "tokenize", None)
+    kept = tokens_of(part, QCORE)
+    assert [token_parts(token) for token in kept] == [token_parts(token) for token in alone]
+
+
+def token_parts(token: Any) -> tuple[Any, ...]:
+    return token.token_type, token.text, token.line, token.col, token.start, token.end
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""Every query that a test of this folder sees refused is refused with the place in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from qcore.errors import PlanError
+
+# Messages about no part of a text, and why.
+WITHOUT_PLACE = {
+    "the text is empty": "there is nothing to point at",
+    "the query is nested too deeply": "the place is the whole text",
+    "syntax error: the text cannot be read": "the tokenizer tells no place",
+}
+
+
+@pytest.fixture(autouse=True)
+def _refusals_have_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    binding: Any = import_module("qcore.sql.bind")
+    planned = binding._planned
+    missing: list[str] = []
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        try:
+            return planned(*arguments, **named)
+        except PlanError as error:
+            message = str(error)
+            pointer = message.rpartition("\n")[2].strip()
+            if set(pointer) != {"^"} and not message.startswith(tuple(WITHOUT_PLACE)):
+                missing.append(message)
+            raise
+
+    monkeypatch.setattr(binding, "_planned", watched)
+    yield
+    assert not missing, f"a message without a line and a caret below the place: {missing}"
