@@ -2,7 +2,7 @@
 
 import sys
 
-from qcore.cli import main
+from qcore.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

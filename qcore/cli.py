@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import shutil
 import stat
@@ -42,6 +43,14 @@ FORMAT_OF_SUFFIX = {
     ".ipc": "arrow",
     ".parquet": "parquet",
 }
+
+
+def command() -> int:
+    """Run the command in a process of its own, which ends with it, and return its exit status."""
+    status = main()
+    # The interpreter's last collections would visit the objects of all modules for 60 to 90 ms.
+    gc.freeze()
+    return status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -67,6 +67,26 @@ def test_the_first_query(tmp_path: Path) -> None:
     assert imported(program, *LARGE, "qcore.substrait.plan") == ["sqlglot"]
 
 
+def test_a_query_loads_what_it_uses() -> None:
+    """A query over an Arrow table: no other part of pyarrow, no file formats, no joins and windows, no plan builder."""
+    others = (
+        "pyarrow.compute", "pyarrow.fs", "pyarrow.parquet", "pyarrow.csv", "hashlib", "concurrent.futures.thread",
+        "qcore.builder.plan_builder", "qcore.writing.partition_files", "qcore_ext.join.table",
+        "qcore_ext.window.window", "qcore_ext.sort.shared_sort", "qcore_ext.basic.python_operator",
+        "qcore_ext.exchange.output_buffer",
+    )  # fmt: skip
+    make = """
+import pyarrow as pa, qcore
+column = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(bytes(24))])
+rows = pa.Table.from_arrays([column], names=["a"])
+"""
+    query = "assert qcore.sql('select a, sum(a + 1) as s from t where a < 4 group by a', {'t': rows}).to_arrow()\n"
+    assert imported(make + query, *others, *LARGE) == ["sqlglot"]
+    used = ("qcore_ext.join.table", "qcore_ext.window.window")
+    query = "qcore.sql('select row_number() over (order by a) as n from t join t u using (a)', {'t': rows}).to_arrow()"
+    assert imported(make + query, *used) == [*used]
+
+
 @pytest.mark.parametrize(
     "first", ["", "import qcore.sql.bind", "from qcore.session import session", "qcore.Session", "import qcore.sql"]
 )

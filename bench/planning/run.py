@@ -2,10 +2,11 @@
 
     python bench/planning/run.py --scale 0.1
 
-`text` is parsing and binding; `optimizer` and `lowering` follow. `text to running` is Session.sql of a text that the
-session has not seen, up to a task that can be started, and `seen before` the same of a text whose plan it keeps. A
-figure is the median of several rounds. Those of processes are the least of several, with all modules compiled to
-bytecode as an installation has them.
+`text` is parsing and binding, `parse` the part of it that sqlglot takes. `optimizer` and `lowering` follow. `text to
+running` is Session.sql of a text that the session has not seen, up to a task that can be started, and `seen before` the
+same of a text whose plan it keeps. A figure is the median of several rounds. Those of processes are the least of
+several, with all modules compiled to bytecode as an installation has them; `… and sqlglot` is what no query in a new
+process can do without.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ from qcore.functions.dialect import QCORE
 from qcore.optimizer import optimize
 from qcore.session.session import bind_sources
 from qcore.sql.bind import plan_query
+from qcore.sql.parse import parse as parse_text
 from qcore.sql.parse import tokens_of
 
 PROGRAMS = {
     "python": "pass",
     "import pyarrow": "import pyarrow",
+    "… and sqlglot": "import pyarrow, sqlglot.dialects.duckdb",
     "import qcore": "import qcore",
     "… and use it": "import qcore; qcore.Session",
     "qcore --help": "from qcore.cli import main; main(['--help'])",
@@ -124,6 +127,7 @@ def measure(suite: suites.Suite, rounds: int) -> list[dict[str, Any]]:
     for query, text in suite.queries.items():
         row: dict[str, Any] = {"query": query}
         run(text)  # not measured: it reads footers
+        row["parse"], _ = median(rounds, partial(parse_text, text, QCORE))
         row["text"], planned = median(rounds, partial(plan_query, text, schemas))
         bound = bind_sources(planned.plan, tables)
         row["optimizer"], plan = median(rounds, partial(optimize, bound))

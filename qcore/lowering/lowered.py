@@ -16,13 +16,13 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
 from qcore.plan import nodes as p
-from qcore.writing.page_file import PageFileWriter
 from qcore.record import record
 from qcore_ext.flow.batch_queue import BatchQueue
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
 
 if TYPE_CHECKING:
+    from qcore.writing.page_file import PageFileWriter
     from qcore_ext.exchange.output_buffer import OutputBuffer
 
 OpenSplit = Callable[[p.Scan, Any], Any]

@@ -30,7 +30,6 @@ from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
-from qcore.writing.page_file import HELD_BYTES_MAX, PageFileWriter
 from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.basic.filter import Filter
 from qcore_ext.basic.limit import Limit, LimitState
@@ -554,6 +553,7 @@ class Lowering:
 
     def partitioned_output(self, node: p.PartitionedOutput) -> Pipeline:
         from qcore.writing.file_sets import check_absent
+        from qcore.writing.page_file import HELD_BYTES_MAX, PageFileWriter
         from qcore.writing.partition_files import PartitionFiles
         from qcore_ext.exchange.output_buffer import OutputBuffer
         from qcore_ext.exchange.partitioned_output import PartitionedOutput

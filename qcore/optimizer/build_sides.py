@@ -25,11 +25,11 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
     left, right = estimator.rows(node.left), estimator.rows(node.right)
     if node.kind == "inner" and left < right:
         schema = schema_of_join(node, node.right.schema, node.left.schema)
-        swapped = replace(node, left=node.right, right=node.left, schema=schema)
+        swapped = node.with_fields(left=node.right, right=node.left, schema=schema)
         if isinstance(swapped, HashJoin):
             return replace(swapped, left_keys=swapped.right_keys, right_keys=swapped.left_keys)
         return swapped
     if isinstance(node, HashJoin) and node.kind in _KEEPS_LEFT:
         build = "left" if left * KEPT_SIDE_RATIO < right else "right"
-        return node if build == node.build else replace(node, build=build)
+        return node if build == node.build else node.with_fields(build=build)
     return node

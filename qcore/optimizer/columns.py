@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -108,14 +107,14 @@ class _Pruner:
         if len(kept) == len(node.columns):
             return node
         schema = pa.schema([node.schema.field(i) for i in kept])
-        return replace(node, schema=schema, columns=tuple(node.columns[i] for i in kept))
+        return node.with_fields(schema=schema, columns=tuple(node.columns[i] for i in kept))
 
     def _values(self, node: Values, wanted: set[str]) -> PlanNode:
         kept = [name for name in node.schema.names if name in wanted]
         if len(kept) == len(node.schema) or not kept:
             return node
         data = node.data.select(kept)
-        return replace(node, schema=data.schema, data=data)
+        return node.with_fields(schema=data.schema, data=data)
 
     def _project(self, node: Project, wanted: set[str]) -> PlanNode:
         expressions = {name: expr for name, expr in renames(node).items() if name in wanted}
@@ -129,7 +128,7 @@ class _Pruner:
         if len(expressions) == len(node.expressions):
             return rebuilt(node, [child])
         schema = pa.schema([node.schema.field(name) for name in expressions])
-        return replace(node, schema=schema, child=child, expressions=tuple(expressions.values()))
+        return node.with_fields(schema=schema, child=child, expressions=tuple(expressions.values()))
 
     def _aggregate(self, node: Aggregate, wanted: set[str]) -> PlanNode:
         calls = tuple(call for call in node.aggregates if call.name in wanted)
@@ -142,7 +141,7 @@ class _Pruner:
         kept = [name for name in node.schema.names if name not in {call.name for call in node.aggregates}]
         kept += [call.name for call in calls]
         schema = pa.schema([node.schema.field(name) for name in kept])
-        return replace(node, schema=schema, child=child, aggregates=calls)
+        return node.with_fields(schema=schema, child=child, aggregates=calls)
 
     def _window(self, node: Window, wanted: set[str]) -> PlanNode:
         calls = tuple(call for call in node.calls if call.name in wanted)
@@ -151,7 +150,7 @@ class _Pruner:
         used = wanted - {call.name for call in node.calls}
         used |= {*node.partition_by, *(key.column for key in node.order_by)}
         used |= {name for call in calls for name in call.columns}
-        return window_over(replace(node, calls=calls), self.narrow(node.child, used))
+        return window_over(node.with_fields(calls=calls), self.narrow(node.child, used))
 
     def _join(self, node: HashJoin | NestedLoopJoin, wanted: set[str]) -> PlanNode:
         used = set(wanted)
@@ -169,7 +168,7 @@ class _Pruner:
         right = self.narrow(node.right, _used_of(node.right, right_used))
         if left is node.left and right is node.right:
             return node
-        return replace(node, left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
+        return node.with_fields(left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
 
     def _shared(self, node: Shared | SharedRead, wanted: set[str]) -> PlanNode:
         """A place that reads a shared subplan; the subplan itself waits until all its places are known."""
@@ -177,10 +176,10 @@ class _Pruner:
         schema = pa.schema([node.schema.field(i) for i in kept])
         if isinstance(node, Shared):
             self.wanted.setdefault(node.id, set()).update(schema.names)
-            return replace(node, schema=schema)
+            return node.with_fields(schema=schema)
         columns = tuple(node.columns[i] for i in kept)
         self.wanted.setdefault(node.of, set()).update(columns)
-        return replace(node, schema=schema, columns=columns)
+        return node.with_fields(schema=schema, columns=columns)
 
     def prune_shared(self, plan: PlanNode) -> PlanNode:
         """The plan with its shared subplans pruned to what all their places want."""
@@ -199,7 +198,7 @@ class _Pruner:
 
     def _with_subplan(self, plan: PlanNode, shared: str, child: PlanNode) -> PlanNode:
         def rule(node: PlanNode) -> PlanNode:
-            return replace(node, child=child) if isinstance(node, Shared) and node.id == shared else node
+            return node.with_fields(child=child) if isinstance(node, Shared) and node.id == shared else node
 
         return transformed(plan, rule, self.ids)
 
@@ -209,7 +208,7 @@ class _Pruner:
         inputs = [self.exact(child, [child.schema.names[i] for i in kept]) for child in node.inputs]
         if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
             return node
-        return replace(node, schema=pa.schema([node.schema.field(i) for i in kept]), inputs=tuple(inputs))
+        return node.with_fields(schema=pa.schema([node.schema.field(i) for i in kept]), inputs=tuple(inputs))
 
 
 def _names_of(expressions: Iterable[Expr]) -> set[str]:

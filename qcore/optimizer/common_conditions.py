@@ -6,8 +6,6 @@ condition on one table can be pushed to its scan. In SQL's three-valued logic bo
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from qcore.optimizer.nodes import transformed
 from qcore.plan.disjunctions import factored
 from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
@@ -21,8 +19,8 @@ def factor_conditions(plan: PlanNode) -> PlanNode:
 def _factor_node(node: PlanNode) -> PlanNode:
     if isinstance(node, Filter):
         predicate = factored(node.predicate)
-        return node if predicate is node.predicate else replace(node, predicate=predicate)
+        return node if predicate is node.predicate else node.with_fields(predicate=predicate)
     if isinstance(node, (HashJoin, NestedLoopJoin)) and node.condition is not None:
         condition = factored(node.condition)
-        return node if condition is node.condition else replace(node, condition=condition)
+        return node if condition is node.condition else node.with_fields(condition=condition)
     return node

@@ -61,7 +61,7 @@ def _replaced(node: PlanNode) -> tuple[PlanNode, Constants]:
         return _join(node, *known)
     if isinstance(node, Filter):
         predicate = _with_constants(node.predicate, known[0], node.child.schema)
-        return node if predicate is node.predicate else replace(node, predicate=predicate), known[0]
+        return node if predicate is node.predicate else node.with_fields(predicate=predicate), known[0]
     if isinstance(node, Unnest):
         made = {name for _, name in node.lists} | {name for name, _ in node.lists}
         return node, {name: constant for name, constant in known[0].items() if name not in made}
@@ -73,7 +73,7 @@ def _replaced(node: PlanNode) -> tuple[PlanNode, Constants]:
 def _project(node: Project, known: Constants) -> tuple[PlanNode, Constants]:
     expressions = tuple(_with_constants(expr, known, node.child.schema) for expr in node.expressions)
     if any(a is not b for a, b in zip(expressions, node.expressions, strict=True)):
-        node = replace(node, expressions=expressions)
+        node = node.with_fields(expressions=expressions)
     found = {name: _bare(expr) for name, expr in renames(node).items()}
     return node, {name: expr for name, expr in found.items() if isinstance(expr, Literal)}
 
@@ -87,7 +87,7 @@ def _bare(expr: Expr) -> Expr:
 def _aggregate(node: Aggregate, known: Constants) -> tuple[PlanNode, Constants]:
     calls = tuple(_call(call, known, node.child.schema) for call in node.aggregates)
     if any(a is not b for a, b in zip(calls, node.aggregates, strict=True)):
-        node = replace(node, aggregates=calls)
+        node = node.with_fields(aggregates=calls)
     if node.grouping_sets is not None:
         return node, {}
     keys = {name: known.get(key.name) for name, key in node.keys if isinstance(key, Column)}
@@ -112,7 +112,7 @@ def _join(node: HashJoin | NestedLoopJoin, left: Constants, right: Constants) ->
         both = pa.schema([*node.left.schema, *node.right.schema])
         inside = {name: literal for name, literal in {**left, **right}.items() if both.get_field_index(name) >= 0}
         condition = _with_constants(node.condition, inside, both)
-        node = node if condition is node.condition else replace(node, condition=condition)
+        node = node if condition is node.condition else node.with_fields(condition=condition)
     known = dict(left) if node.kind in _KEEPS_LEFT else {}
     if node.kind in _KEEPS_RIGHT:
         known.update(right)

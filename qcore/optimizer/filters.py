@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -273,7 +272,7 @@ def _without_null_rows(node: Join, predicates: Predicates) -> Join:
     keep_right_rows = node.kind in ("right", "full") and not needs_left
     kinds = {(True, True): "full", (True, False): "left", (False, True): "right", (False, False): "inner"}
     kind = kinds[keep_left_rows, keep_right_rows]
-    return node if kind == node.kind else replace(node, kind=kind)
+    return node if kind == node.kind else node.with_fields(kind=kind)
 
 
 def _rejects_nulls(predicate: Expr, names: set[str]) -> bool:

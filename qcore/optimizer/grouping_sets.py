@@ -160,7 +160,7 @@ class _RollUp:
             return SharedRead(self.ids.new(), shared.schema, shared.id, tuple(shared.schema.names), shared)
         node = level.node
         if keys in parents:
-            node = replace(node, child=self._groups(parents[keys].keys, levels, parents))
+            node = node.with_fields(child=self._groups(parents[keys].keys, levels, parents))
         if level.n_readers == 1:
             return node
         level.shared = Shared(self.ids.numbered("groups"), node.schema, node)

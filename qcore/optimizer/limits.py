@@ -24,7 +24,7 @@ def _push(node: Limit, ids: NodeIds) -> PlanNode:
     if node.count is None and node.offset == 0:
         return child
     if isinstance(child, Project):
-        below = _push(replace(node, child=child.child, schema=child.child.schema), ids)
+        below = _push(node.with_fields(child=child.child, schema=child.child.schema), ids)
         return replace(child, child=below)
     if isinstance(child, Limit):
         return _push(replace(child, count=_both(child.count, node), offset=child.offset + node.offset), ids)

@@ -23,7 +23,7 @@ def _merge(node: Project) -> PlanNode:
     if isinstance(child, Project) and _may_merge(node, child):
         by_name = renames(child)
         expressions = tuple(substitute(expr, by_name) for expr in node.expressions)
-        return _merge(replace(node, child=child.child, expressions=expressions))
+        return _merge(node.with_fields(child=child.child, expressions=expressions))
     if node.schema.names == child.schema.names and all(
         isinstance(expr, Column) and expr.name == name
         for name, expr in zip(node.schema.names, node.expressions, strict=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from qcore.expression.tree import same
 from qcore.optimizer.nodes import transformed
 from qcore.plan.nodes import Filter, PlanNode, Scan
@@ -18,5 +16,5 @@ def _give(node: PlanNode) -> PlanNode:
     if isinstance(node, Filter) and isinstance(node.child, Scan):
         scan = node.child
         if scan.filter is None or not same(scan.filter, node.predicate):
-            return replace(node, child=replace(scan, filter=node.predicate))
+            return node.with_fields(child=scan.with_fields(filter=node.predicate))
     return node

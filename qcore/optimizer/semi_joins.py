@@ -28,9 +28,9 @@ def _sink(node: HashJoin, estimator: Estimator) -> PlanNode:
     if node.condition is not None:
         needed |= column_names(node.condition) - set(node.right.schema.names)
     if needed <= set(below.left.schema.names):
-        left = _sink(replace(node, left=below.left, schema=below.left.schema), estimator)
+        left = _sink(node.with_fields(left=below.left, schema=below.left.schema), estimator)
         return replace(below, left=left, schema=schema_of_join(below, left.schema, below.right.schema))
     if needed <= set(below.right.schema.names):
-        right = _sink(replace(node, left=below.right, schema=below.right.schema), estimator)
+        right = _sink(node.with_fields(left=below.right, schema=below.right.schema), estimator)
         return replace(below, right=right, schema=schema_of_join(below, below.left.schema, right.schema))
     return node

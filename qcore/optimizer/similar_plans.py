@@ -83,7 +83,7 @@ def _with_conditions(node: PlanNode, keys: dict[str, str], instead: Instead) -> 
         others = [part for part in parts if not any(part is one for one in on_keys)]
         child = _with_conditions(node.child, keys, instead)
         predicate = conjunction([*others, *(instead(on_keys, keys) if on_keys else [])])
-        return child if predicate is None else replace(node, child=child, predicate=predicate)
+        return child if predicate is None else node.with_fields(child=child, predicate=predicate)
     if isinstance(node, Project):
         by_name = renames(node)
         below = {expr.name: key for name, key in keys.items() if isinstance(expr := by_name[name], Column)}

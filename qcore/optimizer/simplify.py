@@ -81,16 +81,16 @@ def _simplify_node(node: PlanNode) -> PlanNode:
         return _filter(node)
     if isinstance(node, Project):
         kept = tuple(_of_same_type(expr, node.child.schema) for expr in node.expressions)
-        return _changed(node, node.expressions, kept, lambda: replace(node, expressions=kept))
+        return _changed(node, node.expressions, kept, lambda: node.with_fields(expressions=kept))
     if isinstance(node, Aggregate):
         return _aggregate(node)
     if isinstance(node, Scan) and node.filter is not None:
         pruning = simplify(node.filter, node.schema)
-        return node if pruning is node.filter or isinstance(pruning, Literal) else replace(node, filter=pruning)
+        return node if pruning is node.filter or isinstance(pruning, Literal) else node.with_fields(filter=pruning)
     if isinstance(node, (HashJoin, NestedLoopJoin)) and node.condition is not None:
         both = join_schema("inner", node.left.schema, node.right.schema)
         condition = conjunction([part for part in conjuncts(simplify(node.condition, both)) if not _is(part, True)])
-        return node if condition is node.condition else replace(node, condition=condition)
+        return node if condition is node.condition else node.with_fields(condition=condition)
     return node
 
 
@@ -104,7 +104,7 @@ def _filter(node: Filter) -> PlanNode:
         return node.child
     if any(isinstance(part, Literal) for part in conjuncts(predicate)):
         return Values(node.id, node.schema, pa.Table.from_batches([], node.schema))
-    return node if predicate is node.predicate else replace(node, predicate=predicate)
+    return node if predicate is node.predicate else node.with_fields(predicate=predicate)
 
 
 def _aggregate(node: Aggregate) -> PlanNode:
@@ -113,7 +113,7 @@ def _aggregate(node: Aggregate) -> PlanNode:
     keys = tuple(_of_same_type(key, schema) for _, key in node.keys)
     named = tuple((name, key) for (name, _), key in zip(node.keys, keys, strict=True))
     old = [*(key for _, key in node.keys), *node.aggregates]
-    return _changed(node, old, [*keys, *calls], lambda: replace(node, keys=named, aggregates=calls))
+    return _changed(node, old, [*keys, *calls], lambda: node.with_fields(keys=named, aggregates=calls))
 
 
 def _call(call: AggregateCall, schema: pa.Schema) -> AggregateCall:

@@ -210,7 +210,9 @@ class _Unnesting:
                 return self._push(moved, domain)
             node = moved
         child, columns = self._push(node.child, domain)
-        return replace(node, schema=child.schema, child=child, predicate=_with_domain(node.predicate, columns)), columns
+        return node.with_fields(
+            schema=child.schema, child=child, predicate=_with_domain(node.predicate, columns)
+        ), columns
 
     def _project(self, node: Project, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
@@ -246,7 +248,7 @@ class _Unnesting:
         schema = aggregate_schema(keys, calls, child.schema)
         if node.grouping_id is not None:
             schema = schema.insert(len(keys), pa.field(node.grouping_id, pa.int64()))
-        grouped = replace(node, schema=schema, child=child, keys=keys, aggregates=calls, grouping_sets=sets)
+        grouped = node.with_fields(schema=schema, child=child, keys=keys, aggregates=calls, grouping_sets=sets)
         has_total = not node.keys if node.grouping_sets is None else () in node.grouping_sets
         return self._add_empty_totals(node, grouped, columns, domain) if has_total else (grouped, columns)
 
@@ -271,11 +273,11 @@ class _Unnesting:
         added = [node.schema.field(one.name) for one in node.calls]
         partition_by = (*dict.fromkeys(columns.values()), *node.partition_by)
         schema = pa.schema([*child.schema, *added])
-        return replace(node, schema=schema, child=child, partition_by=partition_by), columns
+        return node.with_fields(schema=schema, child=child, partition_by=partition_by), columns
 
     def _order(self, node: OrderBy, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
-        return replace(node, schema=child.schema, child=child), columns
+        return node.with_fields(schema=child.schema, child=child), columns
 
     def _top_n(self, node: TopN, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         return self._first_rows(node.child, node.keys, node.count, node.offset, domain)
@@ -285,7 +287,7 @@ class _Unnesting:
         if isinstance(below, Project) or (isinstance(below, DependentJoin) and below.kind in ONE_FOR_EACH):
             # These nodes output one row for each input row, so the limit may move below them, to the order.
             child = below.children[0]
-            limited = replace(node, id=self.ids.new(), schema=child.schema, child=child)
+            limited = node.with_fields(id=self.ids.new(), schema=child.schema, child=child)
             return self._push(below.with_children(limited, *below.children[1:]), domain)
         if isinstance(below, OrderBy):
             return self._first_rows(below.child, below.keys, node.count, node.offset, domain)
@@ -337,12 +339,12 @@ class _Unnesting:
             if not names:
                 names, first = [*node.schema.names, *kept], columns
         schema = pa.schema([field.with_name(name) for field, name in zip(inputs[0].schema, names, strict=True)])
-        return replace(node, schema=schema, inputs=tuple(inputs)), first
+        return node.with_fields(schema=schema, inputs=tuple(inputs)), first
 
     def _unnest(self, node: Unnest, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         child, columns = self._push(node.child, domain)
         schema = unnest_schema(child.schema, node.lists, node.ordinality)
-        return replace(node, schema=schema, child=child), columns
+        return node.with_fields(schema=schema, child=child), columns
 
     def _partition(self, node: LocalPartition, domain: Domain) -> tuple[PlanNode, DomainColumns]:
         return self._push(node.child, domain)
@@ -535,4 +537,4 @@ def _move_conditions_down(ids: NodeIds, node: Filter) -> Filter | DependentJoin:
     assert predicate is not None
     left = Filter(ids.new(), join.left.schema, join.left, predicate)
     join = replace(join, left=left)
-    return join if above is None else replace(node, child=join, predicate=above)
+    return join if above is None else node.with_fields(child=join, predicate=above)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from qcore.errors import PlanError
 from qcore.plan.nodes import PlanNode, Scan
@@ -100,4 +99,4 @@ def replace_ids(plan: PlanNode, fresh: Mapping[str, str]) -> PlanNode:
         return plan
     new = tuple(replace_ids(child, fresh) for child in plan.children)
     node = plan.with_children(*new) if new else plan
-    return replace(node, id=fresh.get(node.id, node.id))
+    return node.with_fields(id=fresh.get(node.id, node.id))

@@ -52,13 +52,13 @@ def rename_result(ids: NodeIds, node: PlanNode, names: Sequence[str]) -> PlanNod
         return node
     schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])
     if isinstance(node, Project):
-        return replace(node, schema=schema)
+        return node.with_fields(schema=schema)
     if isinstance(node, Limit):
-        return replace(node, schema=schema, child=rename_result(ids, node.child, names))
+        return node.with_fields(schema=schema, child=rename_result(ids, node.child, names))
     if isinstance(node, (OrderBy, TopN)):
         new = dict(zip(node.schema.names, names, strict=True))
         keys = tuple(replace(key, column=new[key.column]) for key in node.keys)
-        return replace(node, schema=schema, child=rename_result(ids, node.child, names), keys=keys)
+        return node.with_fields(schema=schema, child=rename_result(ids, node.child, names), keys=keys)
     return Project(ids.new(), schema, node, tuple(map(col, node.schema.names)))
 
 

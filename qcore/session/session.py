@@ -550,12 +550,14 @@ def bind_sources(
     if isinstance(plan, p.Scan):
         if plan.source is not None:
             own = plan.source
-            return expand_view(replace(plan, source=own.under_access(access)) if isinstance(own, FileTable) else plan)
+            return expand_view(
+                plan.with_fields(source=own.under_access(access)) if isinstance(own, FileTable) else plan
+            )
         if plan.table not in tables:
             known = ", ".join(sorted(tables)) or "none"
             raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
         table = under_policy(tables[plan.table], plan.on_schema_change)
-        return expand_view(replace(plan, source=table))
+        return expand_view(plan.with_fields(source=table))
     children = tuple(bind_sources(child, tables, access, shared) for child in plan.children)
     bound = plan.with_children(*children) if children else plan
     if isinstance(bound, p.Shared):

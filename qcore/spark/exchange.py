@@ -31,8 +31,8 @@ from qcore.connectors.soundness import TRUST_EVERYTHING, require_sound
 from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
-from qcore.spark.spark_job import SparkJob, is_connect
 from qcore.record import record
+from qcore.spark.spark_job import SparkJob, is_connect
 
 # The setting of Spark with the folder that tasks write to. Executors and this process must see it under one path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"

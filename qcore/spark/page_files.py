@@ -11,7 +11,6 @@ import stat
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -21,13 +20,14 @@ from qcore.connectors.soundness import TRUST_EVERYTHING
 from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore.expression.tree import Expr
+from qcore.record import record
 from qcore.writing.page_file import Page, PageFile, read_pages
 
 # Bytes of pages in one split: enough that opening a file does not count, few enough that drivers end together.
 SPLIT_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PageSplit(Split):
     """Pages of one partition in one page file.
 

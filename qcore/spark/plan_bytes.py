@@ -8,7 +8,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from qcore.connectors.arrow import ArrowTable, StreamTable
 from qcore.errors import PlanError
 from qcore.expression.recursion import bounded_depth
 from qcore.plan import nodes as p
+from qcore.record import record
 
 MAGIC = b"qcorePLN"
 FORMAT = 1
@@ -36,7 +37,7 @@ STAYS = {
 HELD = {ArrowTable: "its rows are in the memory of this process", StreamTable: "it is a stream of this process"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlanHeader:
     """What the bytes of a plan state about where they were made.
 

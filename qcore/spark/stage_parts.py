@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from qcore.optimizer import Estimator
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_halves import final_step, has_partial_states, partial_step
 from qcore.plan.projections import project, select_columns
+from qcore.record import record
 from qcore.spark.page_files import PagesTable
 from qcore.writing.page_layout import BYTE_NANOS
 
@@ -48,7 +49,7 @@ REFUSED: dict[type[p.PlanNode], str] = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Limits:
     """Sizes that decide how a plan is cut.
 
@@ -76,7 +77,7 @@ class Limits:
     byte_nanos: float = BYTE_NANOS
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Stage:
     """A part of a plan that tasks can run now, each over its splits.
 
@@ -120,7 +121,7 @@ class Stage:
     scan: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Part:
     """A plan that tasks can run without another stage.
 

@@ -7,11 +7,13 @@ less time than the bytes that it saves. The times below were measured on one cor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from qcore.late_module import late_module
+from qcore.record import record
+
+pc = late_module("pyarrow.compute")
 
 # Digits that 64 bits hold.
 SHORT_DIGITS = 18
@@ -30,7 +32,7 @@ DICTIONARY_ROWS_MIN = 16
 INDEX, PAGE_ROWS_MAX = pa.int16(), 1 << 15
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PageLayout:
     """How the pages of one file are laid out. Any thread may use it.
 

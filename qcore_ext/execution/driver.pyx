@@ -1,7 +1,5 @@
 """The loop that runs one chain of operators: a small machine that knows neither threads nor data. SPEC V6."""
 
-import os
-
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
@@ -43,9 +41,11 @@ cdef class Driver:
     ----------
     operators : list of Operator
         Source first, sink last. The operators belong to this driver alone.
+    is_checked : bool
+        Whether the contract is checked (checked mode).
     """
 
-    def __init__(self, list operators):
+    def __init__(self, list operators, bint is_checked):
         cdef int i
         if not operators:
             raise ValueError("a driver needs at least one operator")
@@ -53,7 +53,7 @@ cdef class Driver:
             if not isinstance(operator, Operator):
                 raise TypeError(f"a chain is made of Operator objects, not {type(operator).__name__}")
         self.operators = list(operators)
-        if os.environ.get("QCORE_DEBUG", "0") not in ("", "0"):
+        if is_checked:
             self.checks = contract_checks(self.operators)
         self.n_operators = <int> len(operators)
         # One slot more than operators: abandon_upstream(n_operators) also clears the pending batch of the slot after

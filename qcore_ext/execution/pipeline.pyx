@@ -24,12 +24,14 @@ cdef class Pipeline:
     ----------
     chains : list of list of Operator
         One chain for each driver, each with its source first.
+    is_checked : bool
+        Whether the operators' contract is checked (checked mode).
     """
 
-    def __init__(self, list chains):
+    def __init__(self, list chains, bint is_checked):
         if not chains:
             raise ValueError("a pipeline needs at least one driver")
-        self.drivers = [ClosingDriver(chain) for chain in chains]
+        self.drivers = [ClosingDriver(chain, is_checked) for chain in chains]
         self.n_live = <int> len(chains)
 
     def stats(self):

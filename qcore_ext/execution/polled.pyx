@@ -20,6 +20,7 @@ from qcore_ext.ground.wait_token cimport (
 )
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, Operator
 
+from qcore_ext.data.given_batches import checked_mode
 from qcore_ext.execution.driver import ClosingDriver
 from qcore_ext.ground.stats import REASON_NAMES
 from qcore_ext.ground.status import ExecutionError
@@ -181,7 +182,7 @@ cdef class PolledPartition:
         if role != "sink":
             self.outlet = Outlet(Account())
             chain.append(self.outlet)
-        self.driver = ClosingDriver(chain)
+        self.driver = ClosingDriver(chain, checked_mode())
         self.driver.token = &self.token.token
         self.driver.stop = &self.stop
 

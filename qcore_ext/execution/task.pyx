@@ -27,6 +27,7 @@ from qcore_ext.ground.wait_token cimport (
 from qcore_ext.flow.operator cimport Operator
 from qcore_ext.flow.split_queue cimport SplitQueue
 
+from qcore_ext.data.given_batches import checked_mode
 from qcore_ext.execution.scheduler import scheduler_of
 from qcore_ext.ground.error_text import explain_failure, is_interrupt
 from qcore_ext.ground.status import Cancelled, MemoryLimitError, PlanError, QcoreError, Timeout, UntoldError
@@ -164,7 +165,8 @@ cdef class Task:
         self.state = "created"
         self.process = fork_number()
         self.untold = UntoldError()
-        self.pipelines = [Pipeline(chains) for chains in pipelines]
+        is_checked = checked_mode()
+        self.pipelines = [Pipeline(chains, is_checked) for chains in pipelines]
         self.runs = []
         for pipeline in self.pipelines:
             for driver in pipeline.drivers:

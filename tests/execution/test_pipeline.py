@@ -37,4 +37,4 @@ def test_counters_are_summed_over_drivers(n_drivers: int) -> None:
 
 def test_a_pipeline_has_a_driver() -> None:
     with pytest.raises(ValueError, match="at least one driver"):
-        Pipeline([])
+        Pipeline([], False)
