@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
+from qcore.record import record
 from qcore_ext.data.orc_lengths import lz4_bytes, sum_of_lengths
 
 MAGIC = b"ORC"
@@ -46,7 +47,7 @@ SECOND_VERSIONS = {2, 3}
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
 
-@dataclass
+@record
 class _Type:
     kind: int = 0
     digits: int = 0
@@ -54,7 +55,7 @@ class _Type:
     names: list[str] = field(default_factory=list)
 
 
-@dataclass
+@record
 class _Stream:
     kind: int
     column: int
@@ -62,7 +63,7 @@ class _Stream:
     length: int
 
 
-@dataclass
+@record
 class _Stripe:
     offset: int
     index_bytes: int

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from qcore.plan import nodes as p
+from qcore.record import record
 from qcore.spark.page_files import PagesTable
 from qcore.spark.stage_parts import Stage
 from qcore.spark.stage_task import TaskReport
@@ -18,7 +19,7 @@ LARGEST = frozenset({"peak_bytes", "reserved_bytes"})
 WORDS_MAX = 6
 
 
-@dataclass
+@record
 class StageRun:
     """One stage of a query, while it runs and afterwards.
 

@@ -6,11 +6,11 @@ import os
 import pickle
 import socket
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from qcore.connectors.base import Split
 from qcore.errors import MemoryLimitError
+from qcore.record import record
 from qcore.spark.worker import TaskInput, run_task
 from qcore.writing.page_file import PageFile
 
@@ -19,7 +19,7 @@ RESERVED_BYTES = 256 << 20
 LIMIT_BYTES_MIN = 128 << 20
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StageWork:
     """What all tasks of a stage share.
 
@@ -44,7 +44,7 @@ class StageWork:
     batch_rows: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TaskWork:
     """What one task reads."""
 
@@ -52,7 +52,7 @@ class TaskWork:
     splits: dict[str, list[Split]]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TaskReport:
     """What a successful task reports.
 
