@@ -122,18 +122,17 @@ def _reader(readers: Mapping[str, Reader], node: Any) -> Reader:
 
 
 def place_of(node: Any, source: Source) -> tuple[int, int] | None:
-    """The first and the last letter of the text that a node is from: of a query's SELECT, or of the first part that has
-    a place, or of the first constant that the text has once.
+    """The first and the last letter of the text that a node is from: of its first part that has a place, or of the
+    first constant that the text has once, or of a query's SELECT.
     """
     if not hasattr(node, "walk"):
         return None
-    select = select_token(node) if type(node).__name__ == "Select" else None
-    if select is not None:
-        return source.tokens[select].start, source.tokens[select].end
     parts = list(node.walk())
     places = [(part.meta["start"], part.meta["end"]) for part in parts if part.meta.get("start") is not None]
     if places:
         return min(places)
     constants = [str(part.this) for part in parts if type(part).__name__ == "Literal"]
-    found = ([token for token in source.tokens if token.text == text] for text in constants)
-    return next(((tokens[0].start, tokens[0].end) for tokens in found if len(tokens) == 1), None)
+    found = [[token for token in source.tokens if token.text == text] for text in constants]
+    selects = [source.tokens[number] for part in parts if (number := select_token(part)) is not None]
+    place = next((tokens[0] for tokens in found if len(tokens) == 1), selects[0] if selects else None)
+    return None if place is None else (place.start, place.end)

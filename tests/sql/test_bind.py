@@ -389,7 +389,10 @@ def test_q1_a_query_that_cannot_be_planned(query: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("query", "place"),
     [
-        ("select a\nfrom t\nwhere a > 1 and\n", "at the end of the query: an expression was expected"),
+        (
+            "select a\nfrom t\nwhere a > 1 and\n",
+            "at the end of the query, line 3, column 16: an expression was expected",
+        ),
         ("select a frm t", "at 't', line 1, column 14: this was not expected here"),
         ("select a,\n  b bb bbb\nfrom t", "at 'bbb', line 2, column 8"),
         ("select * from t full join u using (a) where a > 1 ordr by a", "at 'ordr', line 1, column 51"),
