@@ -321,7 +321,8 @@ def _refuse_misread(tokens: list[Any], text: str) -> None:
     for before, token, following in zip(["", *tokens], tokens, tokens[1:], strict=False):
         is_first = before == "" or before.text in ("(", ",") or before.text.upper() in ("SELECT", "DISTINCT")
         if token.text == "*" and following.text.upper() == "COLUMNS" and is_first:
-            raise PlanError("*COLUMNS(…) as arguments is not supported; name the columns")
+            message = "*COLUMNS(…) as arguments is not supported; name the columns"
+            raise PlanError(located(message, text, token.start, following.end))
 
 
 def _check_order(tokens: list[Any], text: str) -> None:
