@@ -95,10 +95,15 @@ class Result:
         yield from self._batches(self._fresh_task())
 
     def _batches(self, task: Task) -> Iterator[pa.RecordBatch]:
+        known: pa.Schema | None = None
         for batch in task.batches(self._settings.timeout):
-            if batch.schema.types != self.schema.types:
-                raise self._schema_changed(batch.schema)
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+            given = batch.schema
+            if known is None or not given.equals(known):
+                if given.types != self.schema.types:
+                    raise self._schema_changed(given)
+                known = given
+                is_same = given.equals(self.schema, check_metadata=True)
+            yield batch if is_same else pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def _schema_changed(self, given: pa.Schema) -> SchemaChangeError:
         """The error for rows of a wider schema than the result's."""
@@ -139,7 +144,7 @@ class Result:
                 charged = charged or Reservation(self.task.memory)
                 try:
                     # An eighth more for the allocator, as data/array_charge charges it.
-                    charged.add(batch.nbytes + batch.nbytes // 8)
+                    charged.add(batch.nbytes * 9 // 8)
                 except MemoryLimitError as error:
                     error.args = (f"{what} keeps its rows in memory: {error}",)
                     raise

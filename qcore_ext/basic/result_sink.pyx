@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
+from qcore_ext.data.layout cimport batch_laid_out
 from qcore_ext.data.row_bytes cimport rows_part, rows_that_fit
 from qcore_ext.ground.memory cimport Account
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
@@ -14,7 +15,8 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, Qu
 cdef class ResultSink(Operator):
     """Puts batches into a queue that a QueueReader reads.
 
-    A batch is cut into parts of at most half of the queue's bound, because the reader lays out a part as Arrow at once.
+    A batch is cut into parts of at most half of the queue's bound. Parts are laid out as Arrow here, by all drivers at the
+    same time, so that the reader only passes buffers on.
 
     Parameters
     ----------
@@ -24,8 +26,8 @@ cdef class ResultSink(Operator):
         This operator is one of its producers.
     """
     cdef BatchQueue queue
-    cdef Batch* held            # owned; rows from n_pushed on are not yet in the queue
-    cdef Batch* part            # owned; the part of `held` that is put into the queue next
+    cdef Batch* held            # owned; rows from n_pushed on are not yet in the queue or in `part`; NULL: none are left
+    cdef Batch* part            # owned; the rows that are put into the queue next, laid out
     cdef int64_t n_pushed
     cdef bint finish_called
     cdef bint unwanted          # the reader is gone
@@ -42,7 +44,7 @@ cdef class ResultSink(Operator):
         batch_unref(self.part)
 
     cdef bint needs_input(self) noexcept nogil:
-        return self.held == NULL and not self.finish_called and not self.unwanted
+        return self.held == NULL and self.part == NULL and not self.finish_called and not self.unwanted
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         self.held = batch
@@ -50,17 +52,27 @@ cdef class ResultSink(Operator):
         return ACCEPTED
 
     cdef int make_part(self) except -1 nogil:
+        """Lay the next rows of `held` out as `part`. `held` is dropped with its last row."""
         cdef int64_t n = rows_that_fit(self.held, self.n_pushed, max(self.queue.bytes_max // 2, <int64_t> 1))
+        cdef Batch* rows
         if n == self.held.n_selected:
-            self.part = batch_ref(self.held)
+            rows = batch_ref(self.held)
         else:
-            self.part = rows_part(self.held, self.n_pushed, n, self.memory.account)
+            rows = rows_part(self.held, self.n_pushed, n, self.account)
+        try:
+            self.part = batch_laid_out(rows, self.account)
+        finally:
+            batch_unref(rows)
         self.n_pushed += n
+        if self.n_pushed >= self.held.n_selected:
+            # Before the reader has the part: it need not copy what only the part references.
+            batch_unref(self.held)
+            self.held = NULL
         return 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         cdef QueueAnswer answer
-        while self.held != NULL:
+        while self.held != NULL or self.part != NULL:
             if self.part == NULL:
                 self.make_part()
             answer = self.queue.push(self.part, token)
@@ -71,8 +83,6 @@ cdef class ResultSink(Operator):
                 self.drop_held()
                 break
             self.part = NULL
-            if self.n_pushed >= self.held.n_selected:
-                self.drop_held()
         self.unwanted = not self.queue.has_consumers()
         if self.finish_called or self.unwanted:
             return FINISHED

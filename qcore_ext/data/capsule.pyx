@@ -12,7 +12,7 @@ from qcore_ext.data.array_check cimport (
 )
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
-    CONSTANT, DICTIONARY, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
+    CONSTANT, DICTIONARY, FLAT, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
     STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_NESTED, STORE_UTF8, Column, column_new,
     column_unref,
 )
@@ -274,6 +274,7 @@ cdef Batch* batch_import(
 ) except NULL nogil:
     cdef ForeignArray* foreign = <ForeignArray*> struct_new(sizeof(ForeignArray))
     cdef Batch* batch = NULL
+    cdef int32_t i
     cdef bint done = False
     foreign.owner.references = 1
     foreign.owner.release = foreign_free
@@ -286,6 +287,9 @@ cdef Batch* batch_import(
         import_columns(batch, foreign, layout, account)
         if payer != NULL:
             foreign.charges = array_charge(&foreign.array, layout, payer, trail)
+        else:
+            for i in range(batch.n_columns):
+                batch.columns[i].lent = batch.columns[i].encoding == FLAT
         done = True
     finally:
         owner_unref(<Owner*> foreign)

@@ -61,7 +61,8 @@ ctypedef struct Column:
     DataType type
     uint8_t encoding
     uint8_t storage
-    int32_t width               # STORE_FIXED_BINARY
+    bint lent                   # FLAT over memory of the application, which costs the query nothing
+    int32_t width               # STORE_FIXED_BINARY; STORE_ARROW_VIEW: 1 if data/layout made the column, else 0
     int64_t n_rows
     int64_t offset              # position of the first row in values or offsets (elements; for STORE_BITS, bits)
     const void* values          # values, or the offsets of STORE_UTF8 / STORE_LARGE_UTF8

@@ -217,6 +217,7 @@ cdef Column* column_slice(Column* column, int64_t start, int64_t n) except NULL 
     cdef Column* out = column_new(&column.type, n)
     out.encoding = column.encoding
     out.storage = column.storage
+    out.lent = column.lent
     out.width = column.width
     out.values = column.values
     out.bytes = column.bytes

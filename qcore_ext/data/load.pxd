@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column, Vector, VectorScratch
+from qcore_ext.data.schema cimport DataType
 
 # Canonical values of n <= VECTOR_ROWS rows: rows[0..n) of the column, or start..start+n if rows is NULL; `start` is a
 # multiple of 8 then. The physical type is that of the column's type. Raises ExecutionError if a stored decimal does not
@@ -14,3 +15,8 @@ cdef int column_load(
 cdef int column_load_narrow(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil
+# The first value of a FLAT column whose values of fixed width are stored as Arrow stores them, decimals in 16 bytes and
+# everything else but booleans as Physical describes; NULL for other columns and layouts.
+cdef const char* column_arrow_values(const Column* column) noexcept nogil
+# Bytes of such a value in Arrow; 0: values of the type have no fixed width of whole bytes.
+cdef int arrow_width(const DataType* type) noexcept nogil

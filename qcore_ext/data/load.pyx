@@ -10,7 +10,9 @@ from qcore_ext.data.column cimport (
     Column, StringView, Vector, VectorScratch,
 )
 from qcore_ext.data.row_check cimport ROW_CHECK_ROWS, RowCheck, row_check
-from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_NONE, TYPE_DECIMAL, phys_width
+from qcore_ext.data.schema cimport (
+    PHYS_BOOL, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, DataType, phys_width,
+)
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.check cimport qc_check, qc_check_large_offsets, qc_check_offsets, qc_check_rows
@@ -368,3 +370,20 @@ cdef int column_load_narrow(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
 ) except -1 nogil:
     return load(column, start, rows, n, column.type.id == TYPE_DECIMAL, scratch, out)
+
+
+cdef int arrow_width(const DataType* type) noexcept nogil:
+    if type.id == TYPE_DECIMAL:
+        return 16
+    return 0 if type.phys == PHYS_BOOL or type.phys == PHYS_VIEW else phys_width(type.phys)
+
+
+cdef const char* column_arrow_values(const Column* column) noexcept nogil:
+    cdef int width = arrow_width(&column.type)
+    if column.encoding != FLAT or width == 0:
+        return NULL
+    if column.storage == STORE_DECIMAL128 or (
+        column.storage == STORE_CANONICAL and phys_width(column.type.phys) == width
+    ):
+        return <const char*> column.values + column.offset * width
+    return NULL

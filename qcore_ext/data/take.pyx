@@ -6,14 +6,9 @@ from libc.string cimport memset
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
 from qcore_ext.ground.words cimport Word, Word128
-
-
-cdef void gather(const Word* values, const uint32_t* rows, int64_t n, Word* out) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = values[rows[i]]
 
 
 cdef inline bint is_width(int width) noexcept nogil:
@@ -25,16 +20,12 @@ cdef void gather_width(
 ) noexcept nogil:
     qc_check(is_width(width), b"a value's width is that of a physical type")
     qc_check_rows(rows, n, n_values, b"a row to gather is one of the values")
-    if width == 8:
-        gather[uint64_t](<const uint64_t*> values, rows, n, <uint64_t*> out)
-    elif width == 4:
-        gather[uint32_t](<const uint32_t*> values, rows, n, <uint32_t*> out)
-    elif width == 16:
-        gather[Word128](<const Word128*> values, rows, n, <Word128*> out)
-    elif width == 2:
-        gather[uint16_t](<const uint16_t*> values, rows, n, <uint16_t*> out)
-    elif width == 1:
-        gather[uint8_t](<const uint8_t*> values, rows, n, <uint8_t*> out)
+    if width > 0:
+        simd_kernels().gather[log2_of(width)](values, rows, n, out)
+
+
+cdef inline int log2_of(int width) noexcept nogil:
+    return 4 if width == 16 else width >> 1 if width < 8 else 3
 
 
 cdef void gather_validity(

@@ -71,5 +71,6 @@ cdef class QueueReader:
     cdef ThreadToken* token     # owned
     cdef bint left
     cdef int64_t process        # fork_number() of the process that made it
+    cdef int64_t n_popped       # batches so far
 
     cdef PyBatch wrap_batch(self, Batch* batch)

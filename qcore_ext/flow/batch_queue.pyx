@@ -19,6 +19,12 @@ from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, 
 
 from qcore_ext.ground.status import Timeout
 
+cdef enum:
+    # A reader of a long result sleeps so long before it asks to be woken, and then finds several batches: each time it is
+    # woken, it takes a driver's processor away for longer than it needs for a batch.
+    NAP_NANOS = 1000000
+    NAP_BATCHES = 8             # read before the first nap: a short result comes without a delay
+
 
 cdef class BatchQueue:
     """A bounded queue of batches.
@@ -250,6 +256,7 @@ cdef class QueueReader:
         cdef int64_t until = -1
         cdef int64_t nanos = -1
         cdef PyBatch result
+        cdef bint may_nap = self.n_popped >= NAP_BATCHES and (timeout is None or timeout * 1e9 > NAP_NANOS)
         if timeout is not None:
             nanos = max(<int64_t> 0, <int64_t> (timeout * 1e9))
             until = wall_nanos() + nanos
@@ -257,8 +264,15 @@ cdef class QueueReader:
             return None
         while True:
             with nogil:
-                answer = self.queue.pop(&batch, &self.token.token)
+                answer = self.queue.try_pop(&batch)
+                if answer == QUEUE_WAIT and not may_nap:
+                    answer = self.queue.pop(&batch, &self.token.token)
+            if answer == QUEUE_WAIT and may_nap:
+                may_nap = False
+                thread_token_wait(self.token, NAP_NANOS, False)
+                continue
             if answer == QUEUE_DONE:
+                self.n_popped += 1
                 result = self.wrap_batch(batch)
                 batch_unref(batch)
                 return result

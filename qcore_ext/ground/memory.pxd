@@ -96,6 +96,11 @@ cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL
 # reference to it, and is replaced.
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil
 
+# The Buffer that `owner` is, or NULL.
+cdef Buffer* buffer_of(Owner* owner) noexcept nogil
+# The buffer leaves the engine: it is no longer charged to its account. The caller has the only reference to it.
+cdef void buffer_let_go(Buffer* buffer) noexcept nogil
+
 cdef inline void buffer_unref(Buffer* buffer) noexcept nogil:
     owner_unref(<Owner*> buffer)
 

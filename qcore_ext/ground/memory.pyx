@@ -366,6 +366,20 @@ cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
     return buffer
 
 
+cdef Buffer* buffer_of(Owner* owner) noexcept nogil:
+    return <Buffer*> owner if owner != NULL and owner.release == buffer_free else NULL
+
+
+cdef void buffer_let_go(Buffer* buffer) noexcept nogil:
+    cdef MemoryAccount* account = buffer.account
+    if account == NULL:
+        return
+    buffer.account = NULL
+    qc_add(&bytes_reserved, buffer.size)        # of buffers without an account, too
+    account_release(account, buffer.size)
+    owner_unref(<Owner*> account)
+
+
 cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL nogil:
     cdef Buffer* buffer = buffer_new(account, size)
     cdef bint done = False

@@ -58,3 +58,4 @@ cdef extern from "native/simd.h" nogil:
         uint8_t (*or_bytes)(const uint8_t* data, int64_t n) noexcept nogil
         int32_t (*or_steps)(const int32_t* offsets, int64_t n) noexcept nogil
         void (*range)(const uint32_t* values, int64_t n, uint32_t* least, uint32_t* most) noexcept nogil
+        void (*gather[5])(const void* values, const uint32_t* rows, int64_t n, void* out) noexcept nogil

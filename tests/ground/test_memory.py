@@ -27,7 +27,9 @@ def test_accounts_start_empty() -> None:
 
 
 def test_trim_pool_gives_idle_blocks_back() -> None:
-    exported = pa.record_batch(PyBatch.from_arrow(pa.record_batch({"a": pa.array(range(100_000))})))
+    exported = pa.record_batch(
+        PyBatch.from_arrow(pa.record_batch({"a": pa.array(["b"] * 100_000).dictionary_encode()}))
+    )
     del exported
     assert trim_pool() > 0
     assert live_counts()["idle_bytes"] == 0
@@ -39,7 +41,8 @@ def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
         import gc, pyarrow as pa
         from qcore_ext.data.capsule import PyBatch
         from qcore_ext.ground.memory import live_counts, trim_pool
-        values = pa.record_batch({"a": pa.array(range(4_000_000))})      # 32 MB each, in a block of 32 MiB
+        values = pa.array(range(4_000_000))                             # 32 MB each, in a block of 32 MiB
+        values = pa.record_batch({"a": pa.DictionaryArray.from_arrays(pa.array(range(4_000_000), pa.int32()), values)})
         held = [pa.record_batch(PyBatch.from_arrow(values)) for _ in range(16)]
         del held[8:]
         assert live_counts()["idle_bytes"] >> 25 == 8, live_counts()

@@ -67,5 +67,7 @@ typedef struct {
     int32_t (*or_steps)(const int32_t *offsets, int64_t n);
     /* The smallest and the largest of n >= 1 numbers. */
     void (*range)(const uint32_t *values, int64_t n, uint32_t *least, uint32_t *most);
+    /* out[i] = values[rows[i]], by width 1, 2, 4, 8, 16 (index: log2). Rows that follow each other are copied together. */
+    void (*gather[5])(const void *values, const uint32_t *rows, int64_t n, void *out);
 } SimdKernels;
 #endif

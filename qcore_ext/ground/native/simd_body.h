@@ -174,7 +174,47 @@ static uint64_t narrow(const int64_t *wide, int64_t n, int64_t *out) {
     return lost;
 }
 
-static uint64_t narrow_rows(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out) {
+/* --- rows by position --- */
+
+/* Most selections of filters that keep nearly all rows are runs of rows that follow each other. */
+enum { RUN_ROWS = 8 };
+
+static inline int is_run(const uint32_t *rows) {
+#if defined(__AVX2__)
+    __m256i wanted = _mm256_add_epi32(_mm256_set1_epi32((int) rows[0]), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_loadu_si256((const __m256i *) rows), wanted)) == -1;
+#else
+    uint32_t different = 0;
+    for (int k = 1; k < RUN_ROWS; k++) different |= rows[k] ^ (rows[0] + (uint32_t) k);
+    return different == 0;
+#endif
+}
+
+/* How many of n rows from the first on follow each other, as a multiple of RUN_ROWS. */
+static inline int64_t run_length(const uint32_t *rows, int64_t n) {
+    int64_t length = 0;
+    while (length + RUN_ROWS <= n && rows[length + RUN_ROWS - 1] == rows[0] + (uint32_t) length + RUN_ROWS - 1 &&
+           rows[length] == rows[0] + (uint32_t) length && is_run(rows + length))
+        length += RUN_ROWS;
+    return length;
+}
+
+#define GATHER(name, width)                                                                                          \
+    static void name(const void *pv, const uint32_t *rows, int64_t n, void *po) {                                    \
+        const char *values = pv; char *out = po; int64_t i = 0;                                                      \
+        for (; i + RUN_ROWS <= n; i += RUN_ROWS) {                                                                   \
+            if (is_run(rows + i)) memcpy(out + width * i, values + width * (int64_t) rows[i], width * RUN_ROWS);     \
+            else for (int64_t k = i; k < i + RUN_ROWS; k++)                                                          \
+                memcpy(out + width * k, values + width * (int64_t) rows[k], width); }                                \
+        for (; i < n; i++) memcpy(out + width * i, values + width * (int64_t) rows[i], width); }
+
+GATHER(gather_1, 1)
+GATHER(gather_2, 2)
+GATHER(gather_4, 4)
+GATHER(gather_8, 8)
+GATHER(gather_16, 16)
+
+static uint64_t narrow_scattered(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out) {
     uint64_t lost = 0;
     int64_t i = 0;
 #if defined(__SSE2__)
@@ -196,6 +236,22 @@ static uint64_t narrow_rows(const int64_t *wide, const uint32_t *rows, int64_t n
         out[i] = value;
     }
     return lost;
+}
+
+static uint64_t narrow_rows(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out) {
+    uint64_t lost = 0;
+    int64_t i = 0;
+    while (i + RUN_ROWS <= n) {
+        int64_t run = run_length(rows + i, n - i);
+        if (run > 0) {
+            lost |= narrow(wide + 2 * (int64_t) rows[i], run, out + i);
+            i += run;
+        } else {
+            lost |= narrow_scattered(wide, rows + i, RUN_ROWS, out + i);
+            i += RUN_ROWS;
+        }
+    }
+    return lost | narrow_scattered(wide, rows + i, n - i, out + i);
 }
 
 static void widen(const int64_t *values, int64_t n, int64_t *out) {
@@ -372,7 +428,13 @@ static inline void view_fast(const char *text, int64_t length, char *out) { view
     static void name(const type *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *po) { \
         char *out = po;                                                                                              \
         if (rows) {                                                                                                  \
-            LOOP {                                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                                        \
+                int64_t run = run_length(rows + i, n - i);                                                           \
+                if (run > 0) {                                                                                       \
+                    name(offsets + rows[i], data, last, NULL, run, out + 16 * i);                                    \
+                    i += run - 1;                                                                                    \
+                    continue;                                                                                        \
+                }                                                                                                    \
                 int64_t from = offsets[rows[i]], length = offsets[rows[i] + 1] - from;                               \
                 if (from >= 4 && from + VIEW_INLINE <= last) view_fast(data + from, length, out + 16 * i);           \
                 else view_scalar(data + from, length, out + 16 * i);                                                 \
@@ -656,5 +718,6 @@ static const SimdKernels simd_kernels = {
     .or_bytes = or_bytes,
     .or_steps = or_steps,
     .range = range_u32,
+    .gather = {gather_1, gather_2, gather_4, gather_8, gather_16},
     .select = {select_1, select_2, select_4, select_8, select_16},
 };
