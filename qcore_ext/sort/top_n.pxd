@@ -35,7 +35,11 @@ cdef class TopN(Operator):
     cdef Batch* batch_of(self, int64_t start, int64_t n) except NULL nogil
     cdef Batch* widen_candidates(self, CSchema* schema) except NULL nogil
     cdef void drop_candidates(self) noexcept nogil
-    cdef int64_t select_candidates(self, int64_t n) noexcept nogil
+    cdef bint first_key_decides(self) noexcept nogil
+    cdef int64_t select_by_first_key(self, int64_t n) noexcept nogil
+    cdef int64_t select_closer(self, int32_t first, int64_t n_close) noexcept nogil
+    cdef int64_t select_by_prefix(self, int64_t n) noexcept nogil
+    cdef int64_t select_candidates(self, int64_t n) except -1 nogil
     cdef int add_vector(self, Batch* batch, int64_t start, int64_t n) except -1 nogil
     cdef int shrink(self, bint final) except -1 nogil
     cdef void set_worst(self) noexcept nogil

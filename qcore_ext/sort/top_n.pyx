@@ -1,8 +1,8 @@
 """Top-N: the first rows of an order, without sorting the rest.
 
 The operator collects candidates until it has twice as many as it needs. Then it sorts them and drops the worse half.
-From then on a row becomes a candidate only if it sorts before the worst row kept. The 64-bit prefix rejects most rows
-before another column is loaded.
+From then on a row becomes a candidate only if it sorts before the worst row kept. Most rows are rejected before another
+column is loaded: by the values of a first key of fixed width, or by the 64-bit prefix.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -10,11 +10,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
-from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType
-from qcore_ext.ground.bitmap cimport bitmap_bytes
+from qcore_ext.data.schema cimport PHYS_BOOL, PHYS_F64, TYPE_NESTED, CSchema, DataType
+from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
 from qcore_ext.ground.check cimport qc_check_rows
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Account, Buffer, account_check, buffer_new, buffer_unref, struct_free, struct_new,
+)
+from qcore_ext.ground.simd cimport (
+    SIMD_GREATER, SIMD_GREATER_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SimdKernels,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
@@ -37,7 +41,9 @@ cdef enum:
 ctypedef struct TopNScratch:
     # Data of the current vector. A VectorScratch a column follows.
     uint64_t prefixes[VECTOR_ROWS]
-    uint32_t rows[VECTOR_ROWS]
+    uint32_t rows[VECTOR_ROWS + 16]     # 16 more, as mask_rows writes them
+    uint8_t mask[VECTOR_ROWS]
+    uint8_t valid[VECTOR_ROWS]
 
 
 cdef class TopN(Operator):
@@ -138,6 +144,8 @@ cdef class TopN(Operator):
     cdef int add_batch(self, Batch* batch) except -1 nogil:
         cdef int64_t start = 0
         while start < batch.n_selected:
+            if start % CHECK_ROWS == 0:
+                account_check(self.account)
             self.add_vector(batch, start, min(batch.n_selected - start, <int64_t> VECTOR_ROWS))
             start += VECTOR_ROWS
         return 0
@@ -156,8 +164,49 @@ cdef class TopN(Operator):
                 batch_unref(batch)
         return batch
 
-    cdef int64_t select_candidates(self, int64_t n) noexcept nogil:
-        """Write the positions of the vector's rows that are candidates to scratch.rows. Returns their number."""
+    cdef bint first_key_decides(self) noexcept nogil:
+        """Whether the worst row kept has a value of the first key that kernels can compare with those of a vector."""
+        return self.full and PHYS_BOOL <= self.keys[0].phys <= PHYS_F64 and is_valid(self.worst[0].validity, 0)
+
+    cdef int64_t select_by_first_key(self, int64_t n) noexcept nogil:
+        """Write the rows whose first key sorts before that of the worst row kept, or may, to scratch.rows."""
+        cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
+        cdef const SimdKernels* kernels = simd_kernels()
+        cdef const Vector* key = &self.keys[0]
+        cdef bint descending = self.order.parts[0].descending
+        cdef uint8_t* mask = scratch.mask
+        cdef uint8_t* valid = scratch.valid
+        cdef int64_t i
+        cdef int op
+        if self.n_keys == 1:
+            op = SIMD_GREATER if descending else SIMD_LESS
+        else:
+            op = SIMD_GREATER_EQUAL if descending else SIMD_LESS_EQUAL
+        kernels.compare[op][key.phys][1](key.values, self.worst[0].values, mask, n)
+        if key.validity != NULL:
+            kernels.bits_to_mask(key.validity, n, valid)
+            if self.order.parts[0].nulls_first:
+                for i in range(n):
+                    mask[i] |= valid[i] ^ 1
+            else:
+                kernels.mask_and(mask, valid, mask, n)
+        if kernels.mask_count(mask, n) == 0:
+            return 0
+        return kernels.mask_rows(mask, n, 0, scratch.rows)
+
+    cdef int64_t select_closer(self, int32_t first, int64_t n_close) noexcept nogil:
+        """Of the first n_close scratch.rows keep those that sort before the worst row by the keys from `first` on."""
+        cdef uint32_t* rows = (<TopNScratch*> self.scratch.data).rows
+        cdef int64_t kept = 0
+        cdef int64_t i
+        for i in range(n_close):
+            if sort_compare(self.order.parts, first, self.n_keys, self.keys, rows[i], self.worst, 0) < 0:
+                rows[kept] = rows[i]
+                kept += 1
+        return kept
+
+    cdef int64_t select_by_prefix(self, int64_t n) noexcept nogil:
+        """Write the rows that sort before the worst row kept to scratch.rows, by their prefixes first."""
         cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
         cdef const uint64_t* prefixes = scratch.prefixes
         cdef uint32_t* rows = scratch.rows
@@ -166,10 +215,6 @@ cdef class TopN(Operator):
         cdef int64_t n_close = 0
         cdef int64_t kept = 0
         cdef int64_t i
-        if not self.full:
-            for i in range(n):
-                rows[i] = <uint32_t> i
-            return n
         for i in range(n):
             rows[n_close] = <uint32_t> i
             n_close += prefixes[i] <= worst
@@ -184,16 +229,36 @@ cdef class TopN(Operator):
                 kept += 1
         return kept
 
+    cdef int64_t select_candidates(self, int64_t n) except -1 nogil:
+        """Write the positions of the vector's rows that are candidates to scratch.rows. Returns their number."""
+        cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
+        cdef int64_t i
+        if not self.full:
+            for i in range(n):
+                scratch.rows[i] = <uint32_t> i
+            return n
+        sort_prefixes(self.order.parts, self.n_keys, self.keys, n, scratch.prefixes, self.account)
+        return self.select_by_prefix(n)
+
     cdef int add_vector(self, Batch* batch, int64_t start, int64_t n) except -1 nogil:
         cdef TopNScratch* scratch = <TopNScratch*> self.scratch.data
         cdef VectorScratch* buffers = <VectorScratch*> (scratch + 1)
         cdef const uint32_t* selection = batch.selection + start if batch.selection != NULL else NULL
-        cdef int64_t i, n_candidates
+        cdef int64_t i
+        cdef int64_t n_candidates = n
         cdef int32_t c
+        cdef bint decides = False
         for c in range(self.n_keys):
             column_load(batch.columns[self.order.parts[c].column], start, selection, n, &buffers[c], &self.keys[c])
-        sort_prefixes(self.order.parts, self.n_keys, self.keys, n, scratch.prefixes, self.account)
-        n_candidates = self.select_candidates(n)
+            if c == 0 and self.first_key_decides():
+                decides = True
+                n_candidates = self.select_by_first_key(n)
+                if n_candidates == 0:
+                    return 0
+        if not decides:
+            n_candidates = self.select_candidates(n)
+        elif self.n_keys > 1:
+            n_candidates = self.select_closer(0, n_candidates)
         if n_candidates == 0:
             return 0
         for i in range(n_candidates):
