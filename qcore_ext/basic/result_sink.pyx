@@ -15,8 +15,8 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, Qu
 cdef class ResultSink(Operator):
     """Puts batches into a queue that a QueueReader reads.
 
-    A batch is cut into parts of at most half of the queue's bound. Parts are laid out as Arrow here, by all drivers at the
-    same time, so that the reader only passes buffers on.
+    A batch is cut into parts of at most half of the queue's bound. Parts are laid out as Arrow here, by all drivers at
+    the same time, so that the reader only passes buffers on.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ cdef class ResultSink(Operator):
         This operator is one of its producers.
     """
     cdef BatchQueue queue
-    cdef Batch* held            # owned; rows from n_pushed on are not yet in the queue or in `part`; NULL: none are left
+    cdef Batch* held            # owned; rows from n_pushed on are neither in the queue nor in `part`; NULL: none left
     cdef Batch* part            # owned; the rows that are put into the queue next, laid out
     cdef int64_t n_pushed
     cdef bint finish_called

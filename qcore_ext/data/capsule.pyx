@@ -12,9 +12,9 @@ from qcore_ext.data.array_check cimport (
 )
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
-    CONSTANT, DICTIONARY, FLAT, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32, STORE_DECIMAL64,
-    STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_NESTED, STORE_UTF8, Column, column_new,
-    column_unref,
+    CONSTANT, DICTIONARY, FLAT, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DATE64, STORE_DECIMAL32,
+    STORE_DECIMAL64, STORE_DECIMAL128, STORE_FIXED_BINARY, STORE_HALF, STORE_LARGE_UTF8, STORE_NESTED, STORE_UTF8,
+    Column, column_new, column_unref,
 )
 from qcore_ext.data.layout cimport array_from_batch
 from qcore_ext.data.row_check cimport RowCheck, RowChecks, row_check_covers

@@ -25,7 +25,7 @@ from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_popcount
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_release, account_reserve, buffer_grow,
-    buffer_let_go, buffer_new, buffer_of, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+    buffer_let_go, buffer_new, buffer_of, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.status cimport raise_execution
 
@@ -35,7 +35,8 @@ cdef enum:
     PLAIN_BYTES_MAX = 2147483647
     # A buffer leaves the engine if the rows take at least a quarter of it, or if it is no larger than this.
     SMALL_BUFFER_BYTES = 65536
-    # Behind the text of a view column: the address of the text, which the column's view_buffers point at, and its length.
+    # Behind the text of a view column: the address of the text, which the column's view_buffers point at, and its
+    # length.
     TEXT_TAIL_BYTES = 16
 
 
@@ -166,7 +167,7 @@ cdef bint may_be_null(const Column* column) noexcept nogil:
 cdef bint copy_values(
     Batch* batch, const Column* column, const DataType* type, const MemoryAccount* asked, char* out,
 ) except -1 nogil:
-    """Copy the selected rows of a column without nulls whose values are stored as Arrow stores them. False: it is not."""
+    """Copy the selected rows of a column without nulls that stores values as Arrow does. False: it is another one."""
     cdef const Column* flat = column.base if column.encoding == DICTIONARY else column
     cdef const char* values = column_arrow_values(flat)
     cdef int width = arrow_width(type)

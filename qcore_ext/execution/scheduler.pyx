@@ -35,8 +35,8 @@ cdef extern from *:
     """
     void* qc_serving
 
-# Time from the last turn of any driver until idle memory is returned to the system, as long as jemalloc keeps unused pages.
-# Queries that follow each other reuse the memory: a result of 320 MB in fresh pages takes three times as long.
+# Time from the last turn of any driver until idle memory is returned to the system, as long as jemalloc keeps unused
+# pages. Queries that follow each other reuse the memory: a result of 320 MB in fresh pages takes three times as long.
 cdef int64_t IDLE_NANOS = 10000000000
 
 cdef enum:

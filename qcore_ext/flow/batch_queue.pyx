@@ -20,8 +20,8 @@ from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, 
 from qcore_ext.ground.status import Timeout
 
 cdef enum:
-    # A reader of a long result sleeps so long before it asks to be woken, and then finds several batches: each time it is
-    # woken, it takes a driver's processor away for longer than it needs for a batch.
+    # A reader of a long result sleeps so long before it asks to be woken, and then finds several batches: each time it
+    # is woken, it takes a driver's processor away for longer than it needs for a batch.
     NAP_NANOS = 1000000
     NAP_BATCHES = 8             # read before the first nap: a short result comes without a delay
 

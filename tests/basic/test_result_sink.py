@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -61,3 +62,27 @@ def test_a_reader_that_leaves_ends_the_query() -> None:
     task.wait(60)
     assert sink.stats_snapshot()["input_batches"] < 50
     scheduler.shutdown()
+
+
+@pytest.mark.parametrize("type_", [pa.int16(), pa.int64(), pa.decimal128(30, 2)], ids=str)
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_a_long_result(type_: pa.DataType, every: int) -> None:
+    """Every row comes once and in order: plain columns, selected ones and dictionaries."""
+    memory, queue, n = Account(), BatchQueue(1, batches_max=1000, bytes_max=1 << 30), 65_539
+    codes = pa.array(np.arange(n, dtype=np.int32)[::-1].copy() % 500)
+    values = pa.array(range(500), pa.int64()).cast(type_)
+    batch = pa.record_batch(
+        {
+            "a": pa.array(np.arange(n)),
+            "b": pa.array(np.arange(n) % 1000).cast(type_),
+            "c": pa.DictionaryArray.from_arrays(codes, values),
+        }
+    )
+    n_batches = 40 if every > 1 else 20
+    keep = Filter("f", memory, lambda schema: compile_predicate(col("a") % every == 0, pa.schema(schema)))
+    run_chain([keep, ResultSink("s", memory, queue)], [batch] * n_batches)
+    parts = read(queue)
+    wanted = batch.take(pa.array(np.arange(0, n, every)))
+    wanted = wanted.set_column(2, "c", wanted["c"].dictionary_decode())
+    assert len(parts) == n_batches
+    assert all(part.equals(wanted) for part in parts)
