@@ -254,7 +254,7 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         if kind == kinds.HEREDOC_STRING:
             token = _joined(kinds.STRING, token.text, token, token)
         if kind == kinds.BYTE_STRING and text[token.start] in "eE":
-            token = _joined(kind, unescaped(text[token.start + 2 : token.end]), token, token)
+            token = _joined(kind, unescaped(text, token), token, token)
         if kind == kinds.VAR and token.text.lower() == "groups" and _is_frame(result, tokens[number + 1 :][:1]):
             token = _joined(kinds.ROWS, token.text, token, token)
         if kind == kinds.TABLE and _is_query(before, tokens[number + 1 :][:1]):
@@ -418,15 +418,17 @@ def _is_frame(before: list[Any], following: list[Any]) -> bool:
     return not is_query and ends_value(inside[-1]) and inside[-1].text.upper() != "NOT"
 
 
-def unescaped(text: str) -> str:
-    """What stands between the quotes of e'…', as DuckDB reads it. PlanError if that is no text."""
-    data = _ESCAPE.sub(lambda found: _letter(found.group(1)), text.replace("''", "'").encode())
+def unescaped(text: str, token: Any) -> str:
+    """What stands between the quotes of the token e'…', as DuckDB reads it. PlanError if that is no text."""
+    quoted = text[token.start + 2 : token.end]
+    data = _ESCAPE.sub(lambda found: _letter(found.group(1)), quoted.replace("''", "'").encode())
     try:
         result = data.decode()
     except UnicodeDecodeError:
         result = "\0"
     if "\0" in result:
-        raise PlanError(f"e'{text}' is no text: its bytes must be UTF-8, without the byte 0")
+        after = ": its bytes must be UTF-8, without the byte 0"
+        raise PlanError(located(f"e'{quoted}' is no text", text, token.start, token.end, after))
     return result
 
 

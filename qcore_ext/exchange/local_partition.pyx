@@ -77,10 +77,11 @@ cdef class LocalPartition(Operator):
         if len(queues) == 1:
             self.kind = KIND_GATHER
         self.queue_objects = [<BatchQueue?> queue for queue in queues]
+        self.queues = <void**> struct_new(len(queues) * sizeof(void*))
+        self.held = <Batch**> struct_new(len(queues) * sizeof(Batch*))
+        self.positions = <int64_t*> struct_new((len(queues) + 1) * sizeof(int64_t))
+        # After them: __dealloc__ goes over so many.
         self.n_queues = <int64_t> len(queues)
-        self.queues = <void**> struct_new(self.n_queues * sizeof(void*))
-        self.held = <Batch**> struct_new(self.n_queues * sizeof(Batch*))
-        self.positions = <int64_t*> struct_new((self.n_queues + 1) * sizeof(int64_t))
         for i in range(self.n_queues):
             self.queues[i] = <void*> self.queue_objects[i]
             (<BatchQueue> self.queues[i]).join(&self.membership)

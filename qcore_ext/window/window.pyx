@@ -167,8 +167,9 @@ cdef class Window(Operator):
         self.order = SortOrder([(name, False, False) for name in partition_keys] + order)
         self.n_partition = <int32_t> len(partition_keys)
         self.descriptions = list(calls)
+        self.calls = <WindowCall*> struct_new((len(calls) + 1) * sizeof(WindowCall))
+        # After them: __dealloc__ goes over so many.
         self.n_calls = <int32_t> len(calls)
-        self.calls = <WindowCall*> struct_new((self.n_calls + 1) * sizeof(WindowCall))
         for i, (function, _, number, (mode, start, end, exclusion), (_, ignores_nulls), _) in enumerate(calls):
             self.calls[i].ignores_nulls = ignores_nulls
             self.calls[i].kind = KINDS.get(function, AGGREGATE)
@@ -229,11 +230,12 @@ cdef class Window(Operator):
         cdef CSchema* before = schema_new(schema.n_fields)
         cdef CSchema* output = NULL
         cdef CSchema* wide = NULL
-        cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
+        cdef DataType* types = NULL
         cdef int32_t first = self.declared.n_fields - self.n_calls
         cdef int32_t i, at
         cdef bint known
         try:
+            types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
             for i in range(schema.n_fields):
                 types[i] = schema.fields[i].type
                 at = schema_counterpart(self.declared, schema, i)

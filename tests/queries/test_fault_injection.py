@@ -75,6 +75,31 @@ def test_any_site_may_fail(name: str, drivers: int) -> None:
     run(name, drivers)
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("drivers", [1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_d9_any_structure_may_fail_while_a_run_is_made(name: str, drivers: int) -> None:
+    """D9: operators that are made in part are freed, too (conftest.py looks)."""
+    case = CASES[name]
+
+    def passes(nth: int) -> int:
+        left, right = (PlanBuilder().scan(side, source=rows) for side, rows in zip("lr", sources(), strict=True))
+        plan = case.build(left, right).build()
+        with Faults("struct", nth) as faults:
+            try:
+                task = Task(plan, drivers=drivers, batch_rows=100)
+                task.start()
+            except QcoreError:
+                return faults.passes["struct"]
+            # What is made after this is that of the drivers, which run.
+            made = faults.passes["struct"]
+            task.cancel()
+        return made
+
+    for nth in range(1, passes(1 << 40) + 1):
+        passes(nth)
+
+
 def test_one_at_a_time() -> None:
     with Faults("struct", 1 << 40), pytest.raises(RuntimeError, match="armed already"):
         Faults("reserve").__enter__()

@@ -14,6 +14,7 @@ import qcore
 from oracle import assert_same_rows
 from qcore.plan.nodes import SortKey, Values, Window, WindowCall, WindowFrame
 from qcore.session.task import Task
+from qcore_ext.ground.fault import Faults
 
 QUERIES = [
     "select id, row_number() over (partition by a order by id) from t",
@@ -143,3 +144,21 @@ def test_groups_frames(start: int | None, end: int | None, duck: duckdb.DuckDBPy
 def test_what_cannot_be_run_is_refused(call: str, message: str) -> None:
     with pytest.raises(qcore.PlanError, match=message):
         qcore.sql(f"select {call} from t", {"t": table(3)})
+
+
+def test_d9_any_structure_may_fail() -> None:
+    """The failing of any allocation frees the others: conftest.py looks for what is left."""
+    rows = pa.table({"k": [1, 1, 2], "v": [1, 2, 3]})
+    call = WindowCall("s", "sum", "v")
+    plan = Window("w", rows.schema.append(pa.field("s", pa.int64())), Values("v", rows.schema, rows), ("k",), (), (call,))
+
+    def passes(nth: int) -> int:
+        with Faults("struct", nth) as faults:
+            try:
+                list(Task(plan, drivers=1).batches(timeout=60))
+            except qcore.QcoreError:
+                assert faults.fired
+        return faults.passes["struct"]
+
+    for nth in range(1, passes(1 << 40) + 1):
+        passes(nth)
