@@ -10,7 +10,7 @@ import pyarrow as pa
 from qcore.access import FileAccess
 from qcore.connectors.alignment import logical_schema, require_same, unify_schemas
 from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics, select_fields
-from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
+from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_row_count, read_schema
 from qcore.connectors.parquet.footer import FOOTERS
 from qcore.connectors.parquet.native import columns_of_pyarrow
 from qcore.connectors.parquet.statistics import FooterStatistics
@@ -163,7 +163,7 @@ class FileTable:
     def statistics(self) -> TableStatistics:
         """Return the number of rows and, for Parquet, statistics of columns, from the footers."""
         if isinstance(self._format, FileFormat):
-            counts = [self._format.rows_of(file.location) for file in self._files]
+            counts = [read_row_count(self._format, file.location) for file in self._files]
             return TableStatistics(None if None in counts else sum(count for count in counts if count is not None))
         footers = [FOOTERS.get(file.location) for file in self._files]
         version = tuple(footer.stamp for footer in footers)

@@ -104,8 +104,18 @@ def _align(
 
 def read_schema(format: FileFormat, location: Location) -> pa.Schema:
     """Return the schema of a file. PlanError that names the file if it is missing or damaged."""
+    return _in_plan(format, location, lambda: logical_schema(format.schema_of(location), location.path))
+
+
+def read_row_count(format: FileFormat, location: Location) -> int | None:
+    """Return the number of rows of a file, or None if that needs reading the data. Errors as of read_schema()."""
+    return _in_plan(format, location, lambda: format.rows_of(location))
+
+
+def _in_plan(format: FileFormat, location: Location, read: Callable[[], Reader]) -> Reader:
+    """What `read` returns. Its errors become PlanErrors that name the file."""
     try:
-        return logical_schema(format.schema_of(location), location.path)
+        return read()
     except FileNotFoundError as error:
         raise PlanError(f"no such file: {location.path}") from error
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:

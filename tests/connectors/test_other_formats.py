@@ -12,6 +12,7 @@ import pyarrow.orc as paorc
 import pytest
 
 from qcore.connectors.base import FileSplit
+from qcore.connectors.files import FileTable
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_schema
 from qcore.connectors.storage import locate
 from qcore.errors import ExecutionError, PlanError
@@ -102,3 +103,21 @@ def test_a_file_that_fails_to_open_is_closed(tmp_path: Path, format: FileFormat,
     with Faults(site, 1), pytest.raises(PlanError, match=r"t\.arrow is damaged or no"):
         read_schema(format, locate(str(path)))
     assert read_schema(format, locate(str(path))).names == ["a", "s", "b"]
+
+
+def test_a_file_whose_rows_cannot_be_counted(tmp_path: Path) -> None:
+    """The optimizer asks for row counts: that a batch is damaged is found there first."""
+    path = tmp_path / "t.arrow"
+    rows = pa.table({"a": list(range(1000))})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        writer.write_table(rows)
+    table = FileTable(str(path))
+    assert table.statistics().row_count == 1000
+    written = path.read_bytes()
+    at = written.index(b"\xff\xff\xff\xff", written.index(b"\xff\xff\xff\xff") + 4)
+    path.write_bytes(written[: at + 8] + bytes(64) + written[at + 72 :])
+    with pytest.raises(PlanError, match=r"t\.arrow is damaged or no Arrow IPC file"):
+        table.statistics()
+    path.unlink()
+    with pytest.raises(PlanError, match=r"no such file: .*t\.arrow"):
+        table.statistics()

@@ -205,8 +205,8 @@ def test_an_aggregate_of_lists_is_charged() -> None:
 
 
 def test_create_table_and_insert_are_charged_while_they_collect() -> None:
-    """The reader reserves memory for the rows that it keeps, and the sink for the next ones. Either may go past the limit:
-    the sink alone never would, because it holds at most an eighth of it.
+    """The reader reserves memory for the rows that it keeps, and the sink for the next ones. Either may go past the
+    limit. The sink alone never would, because it holds at most an eighth of it.
     """
     session = qcore.Session(threads=1, memory_limit="4MB")
     reserving = r" keeps its rows in memory: reserving|^ResultSink \(node result\): reserving"

@@ -150,7 +150,9 @@ def test_d9_any_structure_may_fail() -> None:
     """The failing of any allocation frees the others: conftest.py looks for what is left."""
     rows = pa.table({"k": [1, 1, 2], "v": [1, 2, 3]})
     call = WindowCall("s", "sum", "v")
-    plan = Window("w", rows.schema.append(pa.field("s", pa.int64())), Values("v", rows.schema, rows), ("k",), (), (call,))
+    plan = Window(
+        "w", rows.schema.append(pa.field("s", pa.int64())), Values("v", rows.schema, rows), ("k",), (), (call,)
+    )
 
     def passes(nth: int) -> int:
         with Faults("struct", nth) as faults:
