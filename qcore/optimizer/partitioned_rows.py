@@ -33,8 +33,11 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
     key = node.keys[0][1]
     if not isinstance(key, Column):
         return node
-    column = estimator.column(node.child, key.name)
+    if all(estimator.rows(leaf) < GROUPS_MIN for leaf in node.walk() if not leaf.children):
+        # No column of the inputs has so many values, and samples would cost more than the rest of planning.
+        return node
     rows = estimator.rows(node.child)
+    column = estimator.column(node.child, key.name)
     groups = min(rows, column.distinct)
     # The number of values of several keys together would be a guess.
     if not column.known or groups < GROUPS_MIN or rows > ROWS_PER_GROUP_MAX * groups:
