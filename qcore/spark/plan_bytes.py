@@ -7,7 +7,7 @@ import pickle
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -26,8 +26,8 @@ FORMAT = 1
 _FRAME = struct.Struct("<IIQI")
 
 # What a node does that only this process can do.
-STAYS = {
-    p.UserOperator: "an operator written in Python runs in this process only",
+STAYS: dict[type[p.PlanNode], str] = {
+    p.UserOperator: "an operator written in Python (also random() and uuid()) runs in this process only",
     p.UserSource: "a source written in Python is read in this process only",
     p.UserSink: "a sink written in Python is called in this process only",
     p.CallbackSink: "a callback is called in this process only",
@@ -72,7 +72,8 @@ def plan_to_bytes(plan: p.PlanNode, dialect: str | None = None, time_zone: str |
         A node or a table belongs to this process, or cannot be pickled. The message names it and the remedy.
     """
     for node in plan.walk():
-        _check_travels(node)
+        refuse(node, STAYS)
+        _check_table(node)
     with bounded_depth():
         try:
             body = pickle.dumps(plan, protocol=5)
@@ -84,12 +85,17 @@ def plan_to_bytes(plan: p.PlanNode, dialect: str | None = None, time_zone: str |
     return MAGIC + _FRAME.pack(FORMAT, len(header), len(body), zlib.crc32(body)) + header + body
 
 
-def _check_travels(node: p.PlanNode) -> None:
-    for kind, reason in STAYS.items():
+def refuse(node: p.PlanNode, reasons: Mapping[type[p.PlanNode], str]) -> None:
+    """Raise PlanError if a node is of a kind that has a reason not to run in Spark's tasks."""
+    for kind, reason in reasons.items():
         if isinstance(node, kind):
             raise PlanError(
-                f"{kind.__name__} (node {node.id}) cannot run in Spark's tasks: {reason}; run the query without on="
+                f"{type(node).__name__} (node {node.id}) cannot run in Spark's tasks: {reason}; run the query without "
+                "on="
             )
+
+
+def _check_table(node: p.PlanNode) -> None:
     if isinstance(node, p.Scan):
         for held, reason in HELD.items():
             if isinstance(node.source, held):

@@ -22,6 +22,7 @@ from qcore.plan.aggregate_halves import final_step, has_partial_states, partial_
 from qcore.plan.projections import project, select_columns
 from qcore.record import record
 from qcore.spark.page_files import PagesTable
+from qcore.spark.plan_bytes import STAYS, refuse
 from qcore.writing.page_layout import BYTE_NANOS
 
 # How a task gets the splits of a scan: its share of them, all of them, or those of its partition.
@@ -40,10 +41,9 @@ NULL_AWARE = frozenset({"null_aware_anti", "null_aware_mark"})
 # Bytes of a string, for estimates.
 STRING_BYTES = 24
 
+# What no query on Spark may have; the plan of a stage ends in a sink.
 REFUSED: dict[type[p.PlanNode], str] = {
-    p.UserOperator: "an operator written in Python runs in this process only",
-    p.UserSource: "a source written in Python is read in this process only",
-    p.TableWrite: "files are written by this process only",
+    **STAYS,
     p.Sink: "its rows go to this process only",
     p.DependentJoin: "it stands for other joins",
 }
@@ -216,12 +216,7 @@ class Cutter:
     def check(self, plan: p.PlanNode) -> None:
         """Raise PlanError if a node can run in this process only."""
         for node in plan.walk():
-            for kind, reason in REFUSED.items():
-                if isinstance(node, kind):
-                    raise PlanError(
-                        f"{type(node).__name__} (node {node.id}) cannot run in Spark's tasks: {reason}; run the query "
-                        "without on="
-                    )
+            refuse(node, REFUSED)
 
     # --- stages ---
 
