@@ -13,7 +13,6 @@ from qcore_ext.ground.memory cimport (
     owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
-from qcore_ext.ground.prefetch cimport qc_prefetch_write
 from qcore_ext.ground.probe cimport RankWord, Slot
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.join.table cimport (
@@ -41,9 +40,6 @@ cdef enum:
     # time, and 1/2 takes 6 % more.
     SPARSE_SLOTS_MAX = 1048576
     SLOTS_MIN = 64
-    # From 1 MiB of slots on a vector's slots are fetched before the first one is read: each would miss the caches, and
-    # the search for the one waits for the next.
-    PREFETCHED_SLOTS_MIN = 65536
     ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, and the last one is NO_ROW
     NO_SLOT = 0xFFFFFFFF
 
@@ -185,9 +181,6 @@ cdef int64_t insert_vector(
     cdef int64_t n_new = 0
     cdef int64_t i
     cdef uint64_t slot
-    if mask >= PREFETCHED_SLOTS_MIN:
-        for i in range(n):
-            qc_prefetch_write(&slots[lookup.slot_numbers[i]])
     for i in range(n):
         slot = lookup.slot_numbers[i]
         if lookup.flags[i]:
