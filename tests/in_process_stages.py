@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -33,6 +34,8 @@ class StagesRun:
         How plans are cut.
     n_tasks : int
         Tasks of a stage whose splits are divided.
+    order : random.Random, optional
+        Decides which of the stages that run at the same time ends first; by default the first that was started.
     stages : list of (Stage, PagesTable)
         What ran for the last query.
     """
@@ -42,6 +45,7 @@ class StagesRun:
     n_tasks: int = 2
     threads: int = 1
     memory_limit: int | None = None
+    order: random.Random | None = None
     stages: list[tuple[Stage, PagesTable]] = field(default_factory=list)
 
     def rows(self, plan: p.PlanNode) -> pa.Table:
@@ -53,13 +57,19 @@ class StagesRun:
     def rest(self, plan: p.PlanNode, folder: QueryFolder) -> p.PlanNode:
         """What is left of a plan when all its stages have run."""
         self.stages = []
-        while stages := next_stages(plan, self.limits, len(self.stages) + 1):
+        under_way: list[Stage] = []
+        while True:
+            n_started = len(self.stages) + len(under_way)
+            under_way += next_stages(plan, self.limits, n_started + 1, {stage.replaces for stage in under_way})
+            if not under_way:
+                return plan
+            assert len({stage.number for stage in under_way}) == len({stage.replaces for stage in under_way})
             assert len(self.stages) < STAGES_MAX, "the plan does not come to an end"
-            for stage in stages:
-                table = self.run(stage, folder)
-                self.stages.append((stage, table))
-                plan = with_output(plan, stage, table)
-        return plan
+            # The first that ends: others that were started before or after it still run.
+            stage = under_way.pop(0 if self.order is None else self.order.randrange(len(under_way)))
+            table = self.run(stage, folder)
+            self.stages.append((stage, table))
+            plan = with_output(plan, stage, table)
 
     def run(self, stage: Stage, folder: QueryFolder) -> PagesTable:
         """Run a stage's tasks, and return what they wrote."""

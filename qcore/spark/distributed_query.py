@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from qcore.session.explain import explain_plan
 from qcore.session.plan_cache import PlannedQuery
 from qcore.session.result import Result
 from qcore.session.scans import source_filter
-from qcore.session.task import Task
+from qcore.spark.driver_job import DriverJob
 from qcore.spark.exchange import exchange_folder
 from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for, split_bytes
 from qcore.spark.fragments import Limits, next_stages, with_output
@@ -27,9 +28,8 @@ from qcore.spark.plan_bytes import plan_to_bytes
 from qcore.spark.spark_job import SparkJob, is_connect
 from qcore.spark.stage_parts import ALL, PARTITION, Stage
 from qcore.spark.stage_stats import StageRun, describe, stages_text
-from qcore.spark.stage_task import StageWork, TaskReport, TaskWork, without_drivers
+from qcore.spark.stage_task import StageWork, TaskReport, TaskWork
 from qcore.spark.transport import stage_job
-from qcore.spark.worker import TaskInput, run_plan
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
 
@@ -53,6 +53,8 @@ SPLITS_PER_TASK = 8
 FILES_SHARE = 4
 # A wait is cut into slices of this length, so that Ctrl-C and a cancel from another thread are seen.
 WAIT_SLICE_SECONDS = 0.1
+
+StageJob: TypeAlias = "SparkJob[list[TaskReport]] | DriverJob"
 
 
 def limits_of(session: Any) -> Limits:
@@ -117,12 +119,17 @@ class StageLoop:
         self._settings = settings
         self._folder = folder
         self._limits = limits_of(session)
-        self._jobs: list[SparkJob[list[TaskReport]]] = []
-        self._here: Task | None = None
-        self._cancelled = threading.Event()
+        #: Stages that run, with their jobs. Those of this process start one after another.
+        self._running: list[tuple[StageRun, StageJob]] = []
+        self._waiting: deque[tuple[StageRun, DriverJob]] = deque()
+        self._cancelled = False
+        #: Set when a job has ended or the query was cancelled.
+        self._news = threading.Event()
 
     def run(self, deadline: float | None) -> p.PlanNode:
         """Run all stages; return what is left of the plan, which reads what they wrote.
+
+        A stage starts as soon as the stages whose rows it reads have ended.
 
         Raises
         ------
@@ -131,76 +138,82 @@ class StageLoop:
         """
         plan = self._plan
         try:
-            while stages := next_stages(plan, self._limits, len(self.runs) + 1):
-                for run in self._run_stages(stages, deadline):
+            while True:
+                under_way = {run.stage.replaces for run in self.runs if run.table is None}
+                for stage in next_stages(plan, self._limits, len(self.runs) + 1, under_way):
+                    self._check(deadline)
+                    self._start(stage)
+                if not self._running:
+                    return plan
+                for run in self._ended(deadline):
                     assert run.table is not None
                     plan = with_output(plan, run.stage, run.table)
         finally:
-            for job in self._jobs:
+            for _, job in self._running:
                 job.stop()
-        return plan
 
     def cancel(self) -> None:
         """Stop the stages that run. Any thread may call it."""
-        self._cancelled.set()
-        here = self._here
-        if here is not None:
-            here.cancel()
-        for job in list(self._jobs):
+        self._cancelled = True
+        for _, job in list(self._running):
             job.cancel()
+        self._news.set()
 
     def progress(self) -> tuple[int, int]:
         """Return how many tasks have ended, and how many have been started."""
         done = sum(run.n_tasks for run in self.runs if run.table is not None)
-        running = [job for job in list(self._jobs) if not job.is_done]
+        running = [job for run, job in list(self._running) if run.table is None]
         return done + sum(job.progress()[0] for job in running), sum(run.n_tasks for run in self.runs)
 
-    def _run_stages(self, stages: Sequence[Stage], deadline: float | None) -> list[StageRun]:
-        """Run stages that do not need each other, at the same time."""
-        started = time.monotonic()
-        self._jobs.clear()
-        waiting: list[tuple[StageRun, SparkJob[list[TaskReport]]]] = []
-        runs: list[StageRun] = []
-        given: dict[int, TaskWork] = {}
-        for stage in stages:
-            tasks = self._tasks(stage)
-            here = stage.on_driver or self._is_small(stage, tasks)
-            run = StageRun(stage, 1 if here else len(tasks), here)
-            runs.append(run)
-            self.runs.append(run)
-            if here:
-                given[stage.number] = together(stage, tasks)
-            else:
-                job = stage_job(
-                    self._session, f"qcore, stage {stage.number}: {describe(stage)}", self._work(stage), tasks
-                )
-                self._jobs.append(job)
-                waiting.append((run, job))
-                self._check(deadline)
-                job.start()
-        for run in runs:
-            if run.on_driver:
-                self._check(deadline)
-                moment = time.monotonic()
-                self._finish(run, [self._run_here(run.stage, given[run.stage.number])], moment)
-        for run, job in waiting:
+    def _start(self, stage: Stage) -> None:
+        """Start a stage. One of this process waits for the end of the one before."""
+        tasks = self._tasks(stage)
+        here = stage.on_driver or self._is_small(stage, tasks)
+        run = StageRun(stage, 1 if here else len(tasks), here)
+        self.runs.append(run)
+        if here:
+            work, path = together(stage, tasks), self._folder.new_file()
+            self._waiting.append((run, DriverJob(stage, work, path, self._settings, self._news.set)))
+            self._start_waiting()
+            return
+        title = f"qcore, stage {stage.number}: {describe(stage)}"
+        job = stage_job(self._session, title, self._work(stage), tasks, self._news.set)
+        self._running.append((run, job))
+        job.start()
+
+    def _start_waiting(self) -> None:
+        """Start the next stage of this process, if none runs."""
+        if self._waiting and not any(run.on_driver for run, _ in self._running):
+            run, job = self._waiting.popleft()
+            run.started = time.monotonic()
+            self._running.append((run, job))
+            job.start()
+
+    def _ended(self, deadline: float | None) -> list[StageRun]:
+        """Wait until stages have ended, and return them."""
+        while True:
             with WaitingForOthers():
-                while not job.wait(WAIT_SLICE_SECONDS):
-                    self._check(deadline)
+                self._news.wait(WAIT_SLICE_SECONDS)
             self._check(deadline)
-            self._finish(run, job.result(), started)
-        return runs
+            self._news.clear()
+            ended = {run.stage.number: (run, job) for run, job in self._running if job.is_done}
+            for run, job in ended.values():
+                self._finish(run, job.result())
+            if ended:
+                self._running = [held for held in self._running if held[0].stage.number not in ended]
+                self._start_waiting()
+                return [run for run, _ in ended.values()]
 
     def _check(self, deadline: float | None) -> None:
-        if self._cancelled.is_set():
+        if self._cancelled:
             raise Cancelled("the query was cancelled")
         if deadline is not None and time.monotonic() > deadline:
             raise Timeout(f"the query ran longer than its timeout of {self._settings.timeout} s")
 
-    def _finish(self, run: StageRun, reports: list[TaskReport], started: float) -> None:
+    def _finish(self, run: StageRun, reports: list[TaskReport]) -> None:
         stage = run.stage
         run.reports = reports
-        run.wall_seconds = time.monotonic() - started
+        run.wall_seconds = time.monotonic() - run.started
         files = [report.file for report in reports]
         run.table = PagesTable(stage.plan.schema, files, stage.n_partitions, stage.keys)
 
@@ -240,12 +253,6 @@ class StageLoop:
             if close is not None:
                 close()
 
-    def _watch(self, task: Task) -> None:
-        """Note the task that runs in this process, so that cancel() stops it."""
-        self._here = task
-        if self._cancelled.is_set():
-            task.cancel()
-
     def _is_small(self, stage: Stage, tasks: Sequence[TaskWork]) -> bool:
         """Whether a stage reads so few bytes of files that a job of Spark would take longer than its work."""
         if PARTITION in stage.reads.values() or not stage.reads:
@@ -254,26 +261,6 @@ class StageLoop:
         sizes = [split_bytes(split) for split in splits]
         known = [n_bytes for n_bytes in sizes if n_bytes is not None]
         return len(known) == len(sizes) and sum(known) <= self._limits.driver_bytes // FILES_SHARE
-
-    def _run_here(self, stage: Stage, task: TaskWork) -> TaskReport:
-        """Run a stage in this process, as one task."""
-        settings = self._settings
-        started = time.perf_counter_ns()
-        task_input = TaskInput(
-            b"",
-            task.splits,
-            0,
-            self._folder.new_file(),
-            settings.threads,
-            settings.memory_limit,
-            settings.batch_rows,
-        )
-        try:
-            output = run_plan(stage.plan, task_input, self._watch)
-        finally:
-            self._here = None
-        nanos = time.perf_counter_ns() - started
-        return TaskReport(0, output.file, "", 0, 0, settings.threads, nanos, without_drivers(output.stats))
 
 
 def together(stage: Stage, tasks: Sequence[TaskWork]) -> TaskWork:

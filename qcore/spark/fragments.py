@@ -7,7 +7,7 @@ more: what is left runs in the driver process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import Table
@@ -21,10 +21,13 @@ from qcore.spark.stage_parts import Cutter, Limits, Stage, bytes_of_rows, is_gat
 __all__ = ["Limits", "Stage", "next_stages", "with_output"]
 
 
-def next_stages(plan: p.PlanNode, limits: Limits | None = None, first_number: int = 1) -> list[Stage]:
+def next_stages(
+    plan: p.PlanNode, limits: Limits | None = None, first_number: int = 1, under_way: Collection[str] = ()
+) -> list[Stage]:
     """Return the stages of a plan that can run now, in any order or at the same time.
 
-    An empty list means that the plan runs in this process: it reads only what stages wrote and what this process holds.
+    If no stage is under way, an empty list means that the plan runs in this process: it reads only what stages wrote
+    and what this process holds.
 
     Parameters
     ----------
@@ -34,6 +37,8 @@ def next_stages(plan: p.PlanNode, limits: Limits | None = None, first_number: in
         Sizes that decide; by default Limits().
     first_number : int
         The number of the first stage.
+    under_way : collection of str
+        `Stage.replaces` of the stages that run now. Parts of the plan that need their rows wait.
 
     Raises
     ------
@@ -42,7 +47,7 @@ def next_stages(plan: p.PlanNode, limits: Limits | None = None, first_number: in
     """
     limits = limits or Limits()
     plan = prepared(plan)
-    cutter = Cutter(limits, Estimator(source_statistics()), first_number)
+    cutter = Cutter(limits, Estimator(source_statistics()), first_number, under_way)
     cutter.check(plan)
     if _fits_here(plan, limits) or _is_rest(plan):
         return []

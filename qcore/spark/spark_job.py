@@ -25,6 +25,10 @@ JVM_TRACES = re.compile(r"\n\s*(?:at \w[\w.$]*\(|Driver stacktrace:|JVM stacktra
 T = TypeVar("T")
 
 
+def no_action() -> None:
+    """Do nothing."""
+
+
 class SparkJob(Generic[T]):
     """A function that runs jobs of Spark, in a thread of its own, under a name by which they are cancelled.
 
@@ -36,12 +40,17 @@ class SparkJob(Generic[T]):
         What Spark's UI shows.
     run : callable
         Runs the jobs and returns their result.
+    on_done : callable
+        Is called, in the thread of the job, when it has ended.
     """
 
-    def __init__(self, session: Any, description: str, run: Callable[[], T]) -> None:
+    def __init__(
+        self, session: Any, description: str, run: Callable[[], T], on_done: Callable[[], None] = no_action
+    ) -> None:
         self._session = session
         self._description = description
         self._run: Callable[[], T] | None = run
+        self._on_done = on_done
         #: The job group, with Spark Connect the tag.
         self.tag = f"qcore-{uuid.uuid4().hex}"
         self._process = os.getpid()
@@ -72,6 +81,7 @@ class SparkJob(Generic[T]):
         finally:
             del run
             self._done.set()
+            self._on_done()
 
     @property
     def is_done(self) -> bool:

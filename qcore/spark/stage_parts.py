@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -204,13 +204,19 @@ def as_single(part: Part) -> Part:
 
 
 class Cutter:
-    """Cuts one plan. A part whose inputs are not there yet adds stages to `stages`, and is None."""
+    """Cuts one plan. A part whose inputs are not there yet adds stages to `stages`, and is None.
 
-    def __init__(self, limits: Limits, estimator: Estimator, first_number: int) -> None:
+    A part that a running stage computes is None too; `under_way` has the ids of these nodes.
+    """
+
+    def __init__(
+        self, limits: Limits, estimator: Estimator, first_number: int, under_way: Collection[str] = ()
+    ) -> None:
         self.stages: list[Stage] = []
         self._limits = limits
         self._estimator = estimator
         self._number = first_number
+        self._under_way = under_way
         self._known: dict[int, tuple[p.PlanNode, Part | None]] = {}
 
     def check(self, plan: p.PlanNode) -> None:
@@ -307,7 +313,8 @@ class Cutter:
         """The same, or a LOCAL part."""
         known = self._known.get(id(node))
         if known is None:
-            known = self._known[id(node)] = node, _PARTS[type(node)](self, node)
+            part = None if node.id in self._under_way else _PARTS[type(node)](self, node)
+            known = self._known[id(node)] = node, part
         return known[1]
 
     def gathered(self, node: p.PlanNode, needed: set[str] | None = None) -> Part | None:
@@ -483,12 +490,9 @@ class Cutter:
         """One task, which reads the tables again in each round."""
         below = [inner for child in node.inputs for inner in child.walk()]
         own = {inner.id for inner in below if isinstance(inner, p.Shared)}
-        n_before = len(self.stages)
         outside = any(isinstance(inner, p.SharedRead) and inner.of not in own for inner in below)
-        for inner in below:
-            if isinstance(inner, p.Scan) and is_local(inner):
-                self.ready(inner)
-        if outside or len(self.stages) > n_before:
+        written = [self.ready(inner) for inner in below if isinstance(inner, p.Scan) and is_local(inner)]
+        if outside or None in written:
             return None
         return Part(node, {inner.id: ALL for inner in below if isinstance(inner, p.Scan)}, SINGLE)
 

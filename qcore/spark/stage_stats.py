@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -37,6 +38,8 @@ class StageRun:
         What they wrote; None while they run.
     wall_seconds : float
         How long the stage ran.
+    started : float
+        The time.monotonic() of its start.
     """
 
     stage: Stage
@@ -45,6 +48,7 @@ class StageRun:
     reports: list[TaskReport] = field(default_factory=list)
     table: PagesTable | None = None
     wall_seconds: float = 0.0
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def places(self) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.config import VERSION
 from qcore.errors import ExecutionError
-from qcore.spark.spark_job import SparkJob, is_connect
+from qcore.spark.spark_job import SparkJob, is_connect, no_action
 from qcore.spark.stage_task import StageWork, TaskReport, TaskWork
 
 # The address space below which a Python worker cannot load the engine. More is needed to run anything: see stage_task.
@@ -77,7 +77,13 @@ def over_batches(run: TaskRunner) -> Callable[[Iterator[pa.RecordBatch]], Iterat
     return run_batches
 
 
-def stage_job(session: Any, description: str, work: StageWork, tasks: Sequence[TaskWork]) -> SparkJob[list[TaskReport]]:
+def stage_job(
+    session: Any,
+    description: str,
+    work: StageWork,
+    tasks: Sequence[TaskWork],
+    on_done: Callable[[], None] = no_action,
+) -> SparkJob[list[TaskReport]]:
     """Return the job that runs a stage's tasks. Its result is the report of the successful attempt of each task.
 
     Parameters
@@ -90,6 +96,8 @@ def stage_job(session: Any, description: str, work: StageWork, tasks: Sequence[T
         What the tasks share.
     tasks : sequence of TaskWork
         What each reads, in the order of their partitions.
+    on_done : callable
+        Is called, in the thread of the job, when it has ended.
     """
     runner = task_runner(pickle.dumps(work, protocol=5), VERSION, WORKER_BYTES_MIN, REMEDY)
     given = [pickle.dumps(task, protocol=5) for task in tasks]
@@ -99,7 +107,7 @@ def stage_job(session: Any, description: str, work: StageWork, tasks: Sequence[T
         reports: list[TaskReport] = [pickle.loads(report) for report in collect(session, runner, given)]
         return in_order(reports, len(given))
 
-    return SparkJob(session, description, run)
+    return SparkJob(session, description, run, on_done)
 
 
 def _collect_classic(session: Any, runner: TaskRunner, tasks: list[bytes]) -> list[bytes]:

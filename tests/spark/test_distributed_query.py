@@ -177,6 +177,15 @@ def test_a_timeout(spark: Any, files: dict[str, str], parent: Path) -> None:
     assert no_folders(parent)
 
 
+def test_a_timeout_of_a_stage_in_this_process(spark: Any, files: dict[str, str], parent: Path, conf: Any) -> None:
+    conf("spark.qcore.driver.bytes", "32MB")
+    started = time.monotonic()
+    with pytest.raises(Timeout, match=r"longer than its timeout of 1\.5 s"):
+        qcore.sql(*slow_query(files), timeout=1.5, on=spark).to_arrow()
+    assert time.monotonic() - started < 10
+    assert no_folders(parent)
+
+
 def test_two_queries_at_once(spark: Any, files: dict[str, str], parent: Path) -> None:
     expected = {query: qcore.sql(query, files, threads=1).to_arrow() for query in (GROUPED, JOINED)}
     found: dict[str, pa.Table] = {}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +155,7 @@ def test_random_plans(start: int, tmp_path: Path) -> None:
 
         result = session.execute(GrowingOnTables(rng, source).plan(rng.choice((1, 2, 3))).build())
         limits = rng.choice([*CUTS.values(), Limits(1, 0, 0), Limits(2, rng.choice((300, 3000)), 0)])
-        run = StagesRun(str(tmp_path), limits, rng.choice((1, 2, 5)), threads=rng.choice((1, 2)))
+        run = StagesRun(str(tmp_path), limits, rng.choice((1, 2, 5)), threads=rng.choice((1, 2)), order=rng)
         assert_same_rows(run.rows(result.plan), result.to_arrow())
 
 
@@ -173,25 +171,10 @@ def test_tpch(number: int, cut: str, tpch_dir: Path, tmp_path: Path) -> None:
         assert_same_rows(actual, connection.sql(text).to_arrow_table())
 
 
-@pytest.fixture(scope="module")
-def tpcds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """TPC-DS at scale 0.01: tables and queries."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("QCORE_DATA", str(tmp_path_factory.mktemp("suites")))
-        patch.syspath_prepend(str(BENCH / "tpc"))
-        import suites
-
-        try:
-            yield suites.tpcds(0.01)
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"TPC-DS data needs packages that cannot be installed here: {error.stderr.decode()[-300:]}")
-        finally:
-            sys.modules.pop("suites", None)
-
-
 @pytest.mark.parametrize("query", every(4, [f"q{number:02}" for number in range(1, 100)]))
-def test_tpcds(query: str, tpcds: Any, tmp_path: Path) -> None:
+def test_tpcds(query: str, tpcds_at: Callable[[float], Any], tmp_path: Path) -> None:
     """S2: TPC-DS's answers are DuckDB's, however the plan is cut."""
+    tpcds = tpcds_at(0.01)
     session = qcore.Session(threads=2, timeout=60)
     with duckdb.connect() as connection:
         for name, path in tpcds.tables.items():
@@ -200,4 +183,5 @@ def test_tpcds(query: str, tpcds: Any, tmp_path: Path) -> None:
         answer = Answer.of(connection, tpcds.queries[query])
         plan = session.sql(tpcds.queries[query]).plan
         for limits in CUTS.values():
-            assert_answers(StagesRun(str(tmp_path), limits, 2).rows(plan), answer)
+            order = random.Random(query)
+            assert_answers(StagesRun(str(tmp_path), limits, 2, order=order).rows(plan), answer)

@@ -157,8 +157,8 @@ def test_a_file_of_the_first_stage_is_lost(
     finish = distributed_query.StageLoop._finish
     lost: list[str] = []
 
-    def finish_and_lose(self: Any, run: Any, reports: Any, started: float) -> None:
-        finish(self, run, reports, started)
+    def finish_and_lose(self: Any, run: Any, reports: Any) -> None:
+        finish(self, run, reports)
         file = run.table.files[0]
         if not lost and file.pages:
             lost.append(file.path)
