@@ -22,6 +22,8 @@ endif
 BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 ARGS ?=
+# Tests run in JOBS processes; ARGS='-n 0' runs them in pytest's own, as a debugger needs.
+PROCESSES := -n $(JOBS)
 
 # The first Python of 3.11 or later that can make an environment and has its headers; PYTHON=… overrides.
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
@@ -90,10 +92,10 @@ demo: java $(INSTALLED)  ## TPC-H Q1, Q3, Q6: by SQL, by splits, over Spark; com
 	$(BIN)/python demo/run.py $(ARGS)
 
 test: java $(TESTING)  ## Run the tests but the sweeps against the installed wheel (ARGS='-k join')
-	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q -m 'not sweep' $(ARGS)
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q -m 'not sweep' $(PROCESSES) $(ARGS)
 
 test-all: java $(TESTING)  ## Run all tests, as CI does
-	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q $(ARGS)
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q $(PROCESSES) $(ARGS)
 
 debug:  ## Run the tests of make test against a build with bounds checks and assertions
 	$(MAKE) test DEBUG=1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import qcore_ext
+from processes import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401  hooks
 from qcore_ext.ground.lock import lock_misuses
 
 if TYPE_CHECKING:

@@ -132,7 +132,9 @@ def test_a_callback_that_raises() -> None:
         task_of(callback).run_on_caller(timeout=10)
 
 
-@pytest.mark.parametrize("answer", [17, Blocked("consumer", None), Blocked("boredom", Future())], ids=repr)
+@pytest.mark.parametrize(
+    "answer", [17, Blocked("consumer", None), Blocked("boredom", Future())], ids=["int", "no future", "no reason"]
+)
 def test_an_answer_that_makes_no_sense(answer: Any) -> None:
     with pytest.raises(ExecutionError, match="TypeError"):
         task_of(lambda batch: answer).run_on_caller(timeout=10)

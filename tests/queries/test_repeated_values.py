@@ -42,6 +42,7 @@ def run(query: str) -> tuple[int, str, float]:
     return int(grown), end, float(seconds)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("query", "ends"),
     [
