@@ -46,10 +46,10 @@ def groups(keys: pa.Array, wanted: pa.Array) -> list[list[Any]]:
 @pytest.mark.parametrize(
     ("keys", "kind"),
     [
-        ([0, 65_535], RANKS),
-        ([0, 65_536], CODES),
-        ([*range(1999), 64 * 16_384 - 1], RANKS),
-        ([*range(1999), 64 * 16_384], CODES),
+        ([0, 1_048_575], RANKS),
+        ([0, 1_048_576], CODES),
+        ([*range(4999), 64 * 65_536 - 1], RANKS),
+        ([*range(4999), 64 * 65_536], CODES),
         ([-(2**63), 2**63 - 1], CODES),
         (["a", "b"], HASHES),
         ([None, None], NONE),
@@ -58,7 +58,7 @@ def groups(keys: pa.Array, wanted: pa.Array) -> list[list[Any]]:
     ids=str,
 )
 def test_the_index_follows_the_range(keys: list[Any], kind: IndexKind) -> None:
-    """A bitmap up to 65,536 codes, and up to 64 codes a row."""
+    """A bitmap up to 1,048,576 codes, and up to 64 codes a slot."""
     array = pa.array(keys) if any(isinstance(key, str) for key in keys) else pa.array(keys, pa.int64())
     assert index_of(array) == kind
 
