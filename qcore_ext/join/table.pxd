@@ -41,6 +41,9 @@ ctypedef struct JoinTable:
     RankWord* words
     Slot* slots
     uint64_t slot_mask          # number of slots minus one
+    Buffer* filter_buffer       # owned; has filter
+    uint32_t* filter            # several bits a slot: the first slots of the keys, more finely. NULL if not useful
+    uint64_t filter_mask        # number of its bits minus one
     Buffer* starts_buffer       # owned; has group_starts
     uint32_t* group_starts      # for ranks that are not unique: the start of each rank's group, and the last one's end
     Buffer* rows_buffer         # owned; has group_rows
@@ -82,6 +85,13 @@ ctypedef struct JoinLookup:
     uint32_t* starts            # the start of each hit's group
     uint32_t* counts            # the number of rows of each hit's group; not set for unique keys before spread_misses
     int64_t n_hits
+    int64_t rows_unfiltered     # rows to look up before the table's filter is tried again
+    # The rows of a vector that pass the filter, one after the other.
+    uint64_t* passed_codes
+    Group* passed_groups
+    uint32_t* passed_slots
+    uint32_t* passed            # their positions within the vector
+    uint8_t* passed_flags
 
 
 cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # an empty table for join_table_build

@@ -110,8 +110,8 @@ def test_several_keys_in_one_code(n_rows: int) -> None:
         ((2**32 - 1, 2**32 - 1), IndexKind.INDEX_CODES),
         ((2**32 - 1, 2**32), IndexKind.INDEX_HASHES),
         ((2**64 - 1, 1), IndexKind.INDEX_HASHES),
-        ((255, 255), IndexKind.INDEX_RANKS),
-        ((255, 256), IndexKind.INDEX_CODES),
+        ((1023, 1023), IndexKind.INDEX_RANKS),
+        ((1023, 1024), IndexKind.INDEX_CODES),
     ],
 )
 def test_keys_share_64_bits_or_are_hashed(spans: tuple[int, int], kind: IndexKind) -> None:

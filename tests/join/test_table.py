@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hash_model import hash_text
 from joins import hash_join
@@ -95,6 +96,55 @@ def test_codes_that_meet_in_slots() -> None:
     row_of = dict(zip(build.tolist(), range(len(build)), strict=True))
     expected = [(number, row_of[key]) for number, key in enumerate(probe.tolist()) if key in row_of]
     assert joined(pa.array(build), pa.array(probe)) == expected
+
+
+def sparse_keys(numbers: Any, kind: str) -> list[pa.Array]:
+    """Key columns of each number that no rank bitmap has: a wide integer, two integers, a string or a pair."""
+    numbers = np.asarray(numbers, np.int64)
+    if kind == "wide":
+        return [pa.array(numbers << 24)]
+    if kind == "two":
+        return [pa.array(numbers % 1000), pa.array((numbers // 1000 << 22).astype(np.int64))]
+    texts = pa.array([f"key number {number}" for number in numbers.tolist()])
+    return [texts] if kind == "text" else [texts, pa.array(numbers % 7, pa.int32())]
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("key_kind", ["wide", "two", "text", "pair"])
+@pytest.mark.parametrize("shares", [[0.0], [0.02], [0.3], [0.45, 0.55], [1.0], [0.0, 1.0, 0.01], [1.0, 0.0]], ids=str)
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("with_nulls", [False, True])
+def test_slots_with_a_filter(key_kind: str, shares: list[float], repeats: int, with_nulls: bool) -> None:
+    """16K slots and more have a filter. It is used where few rows pass, and tried again where many did."""
+    rng = np.random.default_rng(len(shares))
+    build = np.repeat(rng.permutation(12_000) * 3, repeats)
+    n_rows = 20_000 if len(shares) == 1 else 140_000
+    parts = [rng.integers(0, 12_000, n_rows) * 3 + (rng.random(n_rows) >= share) for share in shares]
+    probe = np.concatenate(parts)
+    nulls = {"b": rng.random(len(build)) < 0.1, "p": rng.random(len(probe)) < 0.1}
+    sides = {}
+    for name, numbers in (("b", build), ("p", probe)):
+        columns = sparse_keys(numbers, key_kind)
+        if with_nulls:
+            columns[-1] = pc.if_else(pa.array(nulls[name]), None, columns[-1])
+        else:
+            nulls[name][:] = False
+        sides[name] = pa.table([*columns, np.arange(len(numbers))], [f"{name}{i}" for i in range(len(columns))] + [name])
+    keys = [[name for name in sides[side].column_names if name != side] for side in ("p", "b")]
+    batches = hash_join(sides["p"], sides["b"], "inner", *keys)
+    found = [np.concatenate([batch[side].to_numpy() for batch in batches] or [[]]) for side in ("p", "b")]
+    # Positions of the build rows of each number, the first `repeats` of them or none.
+    rows = np.full((36_002, repeats), -1)
+    counts = np.zeros(36_002, np.int64)
+    for row in np.flatnonzero(~nulls["b"]):
+        rows[build[row], counts[build[row]]] = row
+        counts[build[row]] += 1
+    expected_b = np.where(nulls["p"][:, None], -1, rows[probe])
+    expected_p = np.broadcast_to(np.arange(len(probe))[:, None], expected_b.shape)
+    assert np.array_equal(found[0], expected_p[expected_b >= 0])
+    assert np.array_equal(found[1], expected_b[expected_b >= 0])
+    marks = [batch["mark"].to_numpy(zero_copy_only=False) for batch in hash_join(sides["p"], sides["b"], "mark", *keys)]
+    assert np.array_equal(np.concatenate(marks) == True, (expected_b >= 0).any(axis=1))  # noqa: E712
 
 
 @pytest.mark.parametrize(
