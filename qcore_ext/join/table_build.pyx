@@ -33,18 +33,18 @@ cdef enum:
     # larger than the slots, and a probe reads one word of them where it reads one slot or more. They may be twice as
     # large as slots up to 16 MiB.
     CODES_PER_SLOT_MAX = 64
-    # Up to this number of codes (256 KiB of rank words, which the second-level cache holds) ranks are used for any number
-    # of rows. It takes 40 µs to make them; with 200 keys among 200,000 codes they find 6 million rows in 10 ms of
-    # processor time less than slots (TPC-H Q17).
+    # Up to this number of codes (256 KiB of rank words, which the second-level cache holds) ranks are used for any
+    # number of rows. It takes 40 µs to make them; with 200 keys among 200,000 codes they find 6 million rows in 10 ms
+    # of processor time less than slots (TPC-H Q17).
     CODES_FREE = 1048576
     # Up to 16 MiB of slots the load is at most 1/4, so that most keys are in their first slot. A larger table does not
     # fit in the caches, and its size counts more; its load is at most 1/3. With 100K keys a load of 1/8 takes 10 % more
     # time, and 1/2 takes 6 % more.
     SPARSE_SLOTS_MAX = 1048576
     SLOTS_MIN = 64
-    # Slots that the second-level cache does not hold get a filter that it does hold: 4 bits a slot, so that one of 16 to
-    # 32 other keys passes. With 43,000 keys (4 MiB of slots, 128 KiB of bits), of which 5 % of the probe rows have one,
-    # a look-up takes a third of the time (TPC-H Q9).
+    # Slots that the second-level cache does not hold get a filter that it does hold: 4 bits a slot, so that one of 16
+    # to 32 other keys passes. With 43,000 keys (4 MiB of slots, 128 KiB of bits), of which 5 % of the probe rows have
+    # one, a look-up takes a third of the time (TPC-H Q9).
     FILTER_BITS = 4
     FILTER_SLOTS_MIN = 16384
     FILTER_SLOTS_MAX = 2097152

@@ -129,7 +129,9 @@ def test_slots_with_a_filter(key_kind: str, shares: list[float], repeats: int, w
             columns[-1] = pc.if_else(pa.array(nulls[name]), None, columns[-1])
         else:
             nulls[name][:] = False
-        sides[name] = pa.table([*columns, np.arange(len(numbers))], [f"{name}{i}" for i in range(len(columns))] + [name])
+        sides[name] = pa.table(
+            [*columns, np.arange(len(numbers))], [f"{name}{i}" for i in range(len(columns))] + [name]
+        )
     keys = [[name for name in sides[side].column_names if name != side] for side in ("p", "b")]
     batches = hash_join(sides["p"], sides["b"], "inner", *keys)
     found = [np.concatenate([batch[side].to_numpy() for batch in batches] or [[]]) for side in ("p", "b")]
