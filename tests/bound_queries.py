@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 
 import qcore
 from oracle import assert_same_rows
-from qcore.functions.dialect import QCORE
+from qcore.functions.dialect import QCORE, Dialect
+from qcore.plan.nodes import Values
 from qcore.sql.bind import READERS, plan_query
 from qcore.sql.binder import Binder
 from qcore.sql.parse import parse
+from qcore.sql.scope import Environment, Level, Named, Place, Rows, Scope, TableNames
 
 T = pa.table(
     {
@@ -46,7 +50,23 @@ def rows(query: str) -> list[tuple[object, ...]]:
     return list(zip(*(column.to_pylist() for column in got.columns), strict=True))
 
 
-def binder() -> Binder:
-    """A binder without tables."""
-    _, source = parse("select 1", QCORE)
-    return Binder({}, {}, QCORE, source, READERS.expressions, READERS.queries, READERS.tables)
+def binder(text: str = "select 1", dialect: Dialect = QCORE) -> Binder:
+    """A binder of a text, without tables."""
+    _, source = parse(text, dialect)
+    return Binder({}, {}, dialect, source, READERS.expressions, READERS.queries, READERS.tables)
+
+
+def parsed(expression: str, dialect: Dialect = QCORE) -> tuple[Binder, Any]:
+    """A binder of `select expression`, and the expression's node of the parse tree."""
+    (statement,), source = parse(f"select {expression}", dialect)
+    made = Binder({}, {}, dialect, source, READERS.expressions, READERS.queries, READERS.tables)
+    return made, statement.args["expressions"][0]
+
+
+def place_of_rows(
+    tables: dict[str, tuple[Named, ...]], schema: pa.Schema, level: Level | None = None, **what: Any
+) -> Place:
+    """A place in WHERE over one node with this schema, whose columns are those of tables."""
+    names = [TableNames((table,), columns) for table, columns in tables.items()]
+    rows = Rows(Values("1", schema, schema.empty_table()), names, [named for table in names for named in table.columns])
+    return Place(Scope(rows, Environment(level or Level(), {}), QCORE), "WHERE", **what)

@@ -52,6 +52,10 @@ class Turns:
             fcntl.flock(self.running, fcntl.LOCK_UN)
             self.holds_alone = False
 
+    def close(self) -> None:
+        os.close(self.queue)
+        os.close(self.running)
+
 
 TURNS = Turns() if "PYTEST_XDIST_WORKER" in os.environ else None
 
