@@ -16,8 +16,9 @@ from pathlib import Path
 
 #: Mutations of one process: starting it takes as long as some hundred of them.
 PROCESS_MUTATIONS = 2000
-#: Until a process is given up that tells nothing: of its start, and of one mutation, on a machine that may be busy.
-SECONDS_MAX = 60.0
+#: Seconds without a line until a process is taken for hanging: its start, or one mutation, on a machine that may be busy.
+#: They are counted one by one, so that a pause of all processes (a suspended machine, a debugger) counts as one second.
+SECONDS_MAX = 60
 SLOW_SECONDS = 5.0
 STDERR_SHOWN = 3000
 
@@ -91,16 +92,16 @@ def _run_once(found: Outcome, first: int, last: int, folder: Path, until: float 
         raise RuntimeError(f"the worker for {found.kind} did not start: {shown[-STDERR_SHOWN:]}")
     if at >= last:
         return at
-    ended = f"hang: nothing for {SECONDS_MAX:.0f} s" if silent else f"dead process: it ended with {process.returncode}"
+    ended = f"hang: nothing for {SECONDS_MAX} s" if silent else f"dead process: it ended with {process.returncode}"
     found.add(at, f"{ended}: {shown[-STDERR_SHOWN:]}")
     return at + 1
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Lines of its output, until it ends or tells nothing for SECONDS_MAX."""
+    """Lines of its output, until it ends or writes nothing for SECONDS_MAX."""
     assert process.stdout is not None
     held = b""
-    while select.select([process.stdout], [], [], SECONDS_MAX)[0]:
+    while any(select.select([process.stdout], [], [], 1.0)[0] for _ in range(SECONDS_MAX)):
         more = os.read(process.stdout.fileno(), 1 << 16)
         if not more:
             process.wait()
