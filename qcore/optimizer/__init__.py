@@ -14,6 +14,7 @@ from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.common_conditions import factor_conditions
 from qcore.optimizer.constant_columns import replace_constant_columns
+from qcore.optimizer.distinct_aggregates import group_distinct_values
 from qcore.optimizer.empty_relations import drop_empty_relations
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
@@ -69,12 +70,13 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("outer_joins", lambda node, context: lift_outer_joins(node, context.ids, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
     ("build_sides", lambda node, context: choose_build_sides(node, context.estimator, context.ids)),
+    ("distinct_aggregates", lambda node, context: group_distinct_values(node, context.ids)),
     ("partitioned_rows", lambda node, context: partition_rows_first(node, context.estimator, context.ids)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
-# Rules that have nothing to do in a plan without any of these nodes, kinds of joins or grouping sets.
+# Rules that have nothing to do in a plan without any of these nodes, kinds of joins, or properties of aggregates.
 _NEEDS: dict[str, frozenset[str]] = {
     "series": frozenset({"Unnest"}),
     "marks": MARK_KINDS,
@@ -82,6 +84,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "limits": frozenset({"Limit"}),
     "grouping_sets": frozenset({"grouping sets"}),
     "aggregate_reduction": frozenset({"Aggregate"}),
+    "distinct_aggregates": frozenset({"distinct"}),
     "partitioned_rows": frozenset({"Aggregate"}),
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
@@ -125,14 +128,17 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
 
 
 def _parts(plan: PlanNode) -> set[str]:
-    """The types of the plan's nodes, the kinds of its joins, and whether it has grouping sets."""
+    """The types of the plan's nodes, the kinds of its joins, and whether aggregates are distinct or have sets."""
     found: set[str] = set()
     for node in plan.walk():
         found.add(type(node).__name__)
         if isinstance(node, (HashJoin, NestedLoopJoin)):
             found.add(node.kind)
-        elif isinstance(node, Aggregate) and node.grouping_sets is not None:
-            found.add("grouping sets")
+        elif isinstance(node, Aggregate):
+            if node.grouping_sets is not None:
+                found.add("grouping sets")
+            if any(one.distinct for one in node.aggregates):
+                found.add("distinct")
     return found
 
 

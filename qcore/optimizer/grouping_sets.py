@@ -7,17 +7,16 @@ sums and counts. Sets of which none holds all keys are made of the groups by all
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 
-from qcore.expression.tree import Case, Cast, Expr, Literal, call, col
+from qcore.expression.tree import Cast, Expr, Literal, col
 from qcore.expression.types import compares_by_bytes
 from qcore.functions.catalogue import expr_type
 from qcore.optimizer.cardinality import Estimator
+from qcore.optimizer.merged_aggregates import MergedAggregates, is_mergeable
 from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import ColumnNames, NodeIds
-from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project, Shared, SharedRead, UnionAll
+from qcore.plan.nodes import Aggregate, PlanNode, Project, Shared, SharedRead, UnionAll
 from qcore.plan.schema import aggregate_schema, project_schema
 from qcore.record import record
 
@@ -25,14 +24,6 @@ from qcore.record import record
 UNASKED_GROUPS_MAX = 0.2
 # Each set is a pipeline or two; past so many, repeating rows costs less than threads going round.
 SETS_MAX = 64
-
-# How groups' values of an aggregate are put together; all skip nulls, and care for no order.
-_MERGED_BY = {
-    "count": "sum",
-    "sum": "sum",
-    **{name: name for name in ("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")},
-}
-_REPEATS_COUNT_FOR_NOTHING = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"})
 
 
 def roll_up_grouping_sets(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
@@ -50,12 +41,7 @@ def _is_mergeable(node: Aggregate) -> bool:
     """Whether an aggregate of groups can be told from aggregates of their parts, and keys be null columns."""
     if any(compares_by_bytes(node.schema.field(name).type) for name, _ in node.keys):
         return False
-    return all(
-        (one.function in _MERGED_BY or one.function == "avg")
-        and not one.order
-        and (not one.distinct or one.function in _REPEATS_COUNT_FOR_NOTHING)
-        for one in node.aggregates
-    )
+    return all(map(is_mergeable, node.aggregates))
 
 
 @record
@@ -76,8 +62,8 @@ class _RollUp:
         self.ids = ids
         self.estimator = estimator
         self.names = ColumnNames(node.schema.names)
-        # The aggregates carried up, and what each of the node's is in terms of them.
-        self.carried: list[AggregateCall] = []
+        self.merged = MergedAggregates(node.child.schema, self.names)
+        # The node's aggregates in terms of those that are carried up.
         self.outputs: list[Expr] = []
 
     def plan(self) -> PlanNode | None:
@@ -88,7 +74,7 @@ class _RollUp:
         if len(sets) > SETS_MAX or not sets:
             return None
         for aggregate in self.node.aggregates:
-            self.outputs.append(self._output(aggregate, is_asked))
+            self.outputs.append(self.merged.add(aggregate, is_asked))
         finest = _Level(everything, self._finest())
         few = self.estimator.rows(finest.node) <= UNASKED_GROUPS_MAX * self.estimator.rows(self.node.child)
         if not is_asked and not few:
@@ -108,37 +94,11 @@ class _RollUp:
             return inputs[0]
         return UnionAll(self.node.id, self.node.schema, tuple(inputs))
 
-    # --- aggregates ---
-
-    def _output(self, aggregate: AggregateCall, is_asked: bool) -> Expr:
-        """The aggregate over the columns carried; which are added."""
-        if aggregate.function != "avg":
-            if aggregate.function == "sum" and not is_asked:
-                return self._sum(aggregate)
-            value = self._carry(aggregate)
-            return call("coalesce", value, Literal(0, pa.int64())) if aggregate.function == "count" else value
-        total = self._sum(aggregate)
-        count = self._carry(replace(aggregate, function="count"))
-        mean = call("divide", Cast(total, pa.float64()), Cast(count, pa.float64()))
-        return Case(((call("is_not_null", total), mean),))
-
-    def _sum(self, aggregate: AggregateCall) -> Expr:
-        """The sum of what may be integers, in a type in which that of no fine group is too large."""
-        (argument,) = aggregate.arguments
-        if pa.types.is_integer(expr_type(argument, self.node.child.schema)):
-            argument = Cast(argument, pa.decimal128(20, 0))
-        return self._carry(replace(aggregate, function="sum", arguments=(argument,)))
-
-    def _carry(self, aggregate: AggregateCall) -> Expr:
-        name = self.names.new(f"{aggregate.name}_{aggregate.function}")
-        self.carried.append(replace(aggregate, name=name))
-        return col(name)
-
     # --- sets ---
 
     def _finest(self) -> Aggregate:
         node = self.node
-        calls = tuple(self.carried)
+        calls = tuple(self.merged.carried)
         schema = aggregate_schema(node.keys, calls, node.child.schema)
         return Aggregate(self.ids.new(), schema, node.child, node.keys, calls)
 
@@ -146,7 +106,7 @@ class _RollUp:
         """Groups made of the groups of `parent`; what those are read from is put below later."""
         names = [self.node.keys[i][0] for i in sorted(keys)]
         kept = [(name, col(name)) for name in names]
-        calls = tuple(AggregateCall(one.name, _MERGED_BY[one.function], (col(one.name),)) for one in self.carried)
+        calls = tuple(self.merged.merging())
         schema = aggregate_schema(kept, calls, parent.node.schema)
         return Aggregate(self.ids.new(), schema, parent.node, tuple(kept), calls)
 

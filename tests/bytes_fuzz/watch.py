@@ -16,7 +16,7 @@ from pathlib import Path
 
 #: Mutations of one process: starting it takes as long as some hundred of them.
 PROCESS_MUTATIONS = 2000
-#: Seconds without a line until a process is taken for hanging: its start, or one mutation, on a machine that may be busy.
+#: Seconds without a line until a process counts as hanging: at its start, or in a mutation. The machine may be busy.
 #: They are counted one by one, so that a pause of all processes (a suspended machine, a debugger) counts as one second.
 SECONDS_MAX = 60
 SLOW_SECONDS = 5.0
