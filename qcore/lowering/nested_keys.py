@@ -1,256 +1,295 @@
-"""Lists, structs, maps and intervals as keys, in windows and in aggregates that keep values.
+"""Lists, structs, maps and intervals as keys, in windows and in aggregates that keep values: which nodes get encoders.
 
 The engine passes nested values on but does not read them. It does not compare intervals either, because equal ones have
-several spellings. An operator in Python adds a binary column for each such key, whose bytes are equal and ordered as
-the values are. The engine's operators use these columns. Another operator in Python decodes bytes in their output.
+several spellings. An encoder (nested_values) adds a binary column for each such key, whose bytes are equal and ordered
+as the values are. The engine's operators use these columns. A decoder reads values from bytes in their output.
+
+Where a source's schema may change (SPEC D6), the bytes of equal values of several types are equal, columns that are
+null so far count as nested, and what keeps rows in a layout of its own may meet new nested columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from qcore.errors import PlanError, SchemaChangeError
-from qcore.expression.tree import Expr, call
+from qcore.expression.tree import Expr, call, col, same
 from qcore.expression.types import compares_by_bytes
-from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
-from qcore.functions.arrow.nested_encoding import nested_bytes
-from qcore.functions.arrow.nested_values import nested_values
 from qcore.functions.catalogue import expr_type
+from qcore.lowering.nested_values import DecodedValues, EncodedValues, encoded_schema
 from qcore.plan import nodes as p
-from qcore.plan.projections import select_columns
+from qcore.plan.projections import add_columns, select_columns
 from qcore.plan.schema import aggregate_schema, join_schema
-from qcore.plan.window_calls import window_type
-from qcore.protocols import Context, StatelessOperator
-from qcore.record import record
+from qcore.plan.window_calls import VALUES, window_type
 
 # Aggregates that return one or all of a group's values, of any type.
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})
+# Functions over a window that return a value of another row.
+_OF_A_ROW = VALUES | {"any_value", "first", "last"}
 
 
-@record(frozen=True)
-class NestedKeys(StatelessOperator):
-    """Adds a binary column for each nested column: bytes that are compared as its values are. A null has none."""
-
-    columns: tuple[tuple[str, str], ...]
-    declared: pa.Schema
-
-    def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
-        """The input's columns, then the keys.
-
-        SchemaChangeError if a column has another type than in the plan: equal values of two types may have different
-        bytes, and decoding gives the planned type.
-        """
-        if input_schema is None:
-            return None
-        for name, _ in self.columns:
-            planned, given = self.declared.field(name).type, input_schema.field(name).type
-            if planned != given:
-                raise SchemaChangeError(
-                    f"column {name!r} changed from {planned} to {given}: its values are compared or carried as bytes "
-                    "of the first type; declare the wider type at the source"
-                )
-        return pa.schema([*input_schema, *(pa.field(key, pa.binary()) for _, key in self.columns)])
-
-    def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, then the keys."""
-        for name, key in self.columns:
-            batch = batch.append_column(pa.field(key, pa.binary()), nested_bytes(batch.column(name)))
-        return batch
+def may_widen(root: p.PlanNode) -> bool:
+    """Whether a source of the plan may give wider types than it declares."""
+    return any(isinstance(node, p.UserSource) and node.on_schema_change == "evolve" for node in root.walk())
 
 
-@record(frozen=True)
-class CarriedValues(NestedKeys):
-    """Adds a binary column for each nested column: blocks that keep its exact values. A null has none."""
+def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | None:
+    """The node as nodes without nested keys. None if the node has none.
 
-    def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, then the blocks."""
-        for name, key in self.columns:
-            batch = batch.append_column(pa.field(key, pa.binary()), blocks(batch.column(name)))
-        return batch
-
-
-def replace_nested_keys(node: p.PlanNode) -> p.PlanNode | None:
-    """The node as nodes without nested keys. None if the node has none."""
-    if isinstance(node, (p.OrderBy, p.TopN)):
-        return _replace_sort_keys(node)
-    if isinstance(node, p.HashJoin):
-        return _replace_join_keys(node)
-    if isinstance(node, p.Aggregate) and node.grouping_sets is None:
-        return _replace_group_keys(node)
-    if isinstance(node, p.Window):
-        return _replace_window_keys(node)
-    return None
-
-
-def _compares_by_bytes(schema: pa.Schema, name: str) -> bool:
-    return compares_by_bytes(schema.field(name).type)
-
-
-def _is_nested(schema: pa.Schema, name: str) -> bool:
-    return bool(pa.types.is_nested(schema.field(name).type))
-
-
-def _add_keys(node: p.PlanNode, names: Sequence[str], id: str, mark: str) -> tuple[p.PlanNode, dict[str, str]]:
-    """The node with a binary column for each named column that is compared by bytes, and the names of both."""
-    nested = dict.fromkeys(name for name in names if _compares_by_bytes(node.schema, name))
-    keys = {name: f"${mark}{i}" for i, name in enumerate(nested)}
-    if not keys:
-        return node, {}
-    return _apply(id, node, NestedKeys(tuple(keys.items()), node.schema)), keys
-
-
-def _apply(id: str, node: p.PlanNode, operator: NestedKeys | DecodedKeys) -> p.PlanNode:
-    schema = operator.output_schema(node.schema)
-    assert schema is not None
-    return p.UserOperator(id, schema, node, operator)
-
-
-def _replace_sort_keys(node: p.OrderBy | p.TopN) -> p.PlanNode | None:
-    child, keys = _add_keys(node.child, [key.column for key in node.keys], node.id, "order")
-    if not keys:
-        return None
-    by = tuple(replace(key, column=keys.get(key.column, key.column)) for key in node.keys)
-    return select_columns(node.id, replace(node, child=child, schema=child.schema, keys=by), node.schema.names)
-
-
-def _replace_join_keys(node: p.HashJoin) -> p.PlanNode | None:
-    left, left_keys = _add_keys(node.left, node.left_keys, node.id, "left")
-    right, right_keys = _add_keys(node.right, node.right_keys, node.id, "right")
-    if not left_keys and not right_keys:
-        return None
-    mark = next((name for name in node.schema.names if name not in {*left.schema.names, *right.schema.names}), "")
-    joined = replace(
-        node,
-        left=left,
-        right=right,
-        left_keys=tuple(left_keys.get(name, name) for name in node.left_keys),
-        right_keys=tuple(right_keys.get(name, name) for name in node.right_keys),
-        schema=join_schema(node.kind, left.schema, right.schema, mark),
-    )
-    return select_columns(node.id, joined, node.schema.names)
-
-
-def _replace_group_keys(node: p.Aggregate) -> p.PlanNode | None:
-    """An aggregation by bytes. The output's nested values are decoded from bytes."""
-    keys: list[tuple[str, Expr]] = []
-    calls: list[p.AggregateCall] = []
-    decoded: list[tuple[str, str, pa.DataType]] = []
-    for i, (name, expr) in enumerate(node.keys):
-        if _is_nested(node.schema, name):
-            decoded.append((name, f"$group{i}", node.schema.field(name).type))
-            keys.append((f"$group{i}", call("nested_bytes", expr)))
-        elif _compares_by_bytes(node.schema, name):
-            # Equal intervals have several spellings. The output has one of the group's.
-            keys.append((f"$group{i}", call("nested_bytes", expr)))
-            calls.append(_extreme(name, expr))
-        else:
-            keys.append((name, expr))
-    for i, one in enumerate(node.aggregates):
-        if one.function in _KEEP_A_VALUE and pa.types.is_nested(expr_type(one.arguments[0], node.child.schema)):
-            decoded.append((one.name, f"$kept{i}", node.schema.field(one.name).type))
-            calls.append(
-                replace(one, name=f"$kept{i}", arguments=(call("nested_bytes", one.arguments[0]), *one.arguments[1:]))
-            )
-        elif one.function in ("min", "max") and _compares_by_bytes(node.schema, one.name):
-            calls.append(_extreme(one.name, one.arguments[0], one.function == "max", one.filter))
-        elif one.function == "any_value" and _compares_by_bytes(node.schema, one.name):
-            # The first value that is not null.
-            arguments = (one.arguments[0], call("is_null", one.arguments[0]))
-            calls.append(replace(one, function="first", arguments=arguments, order=((False, False),)))
-        else:
-            calls.append(one)
-    if not decoded and calls == list(node.aggregates):
-        return None
-    grouped = p.Aggregate(
-        node.id, aggregate_schema(keys, calls, node.child.schema), node.child, tuple(keys), tuple(calls)
-    )
-    return _decode(grouped, decoded, node)
-
-
-def _extreme(name: str, interval: Expr, descending: bool = False, filter: Expr | None = None) -> p.AggregateCall:
-    """The shortest interval of a group, or the longest; null if there is none."""
-    return p.AggregateCall(
-        name, "first", (interval, call("nested_bytes", interval)), filter=filter, order=((descending, False),)
-    )
-
-
-def _replace_window_keys(node: p.Window) -> p.PlanNode | None:
-    """Windows over bytes. Keys become bytes that are equal if the values are; other nested columns become blocks, which
-    keep the exact value.
+    `widens`: the columns of its inputs may get wider types than their schemas say.
     """
-    names = node.child.schema.names
-    nested = [name for name in names if _is_nested(node.child.schema, name)]
-    keyed = [*node.partition_by, *(key.column for key in node.order_by)]
-    if not nested and not any(_compares_by_bytes(node.child.schema, name) for name in keyed):
+    return _Replacing(node.id, widens).replaced(node)
+
+
+class _Replacing:
+    """Replaces one node."""
+
+    def __init__(self, id: str, widens: bool) -> None:
+        self.id = id
+        self.widens = widens
+        self.token = object()
+
+    def replaced(self, node: p.PlanNode) -> p.PlanNode | None:
+        if any(isinstance(child, EncodedValues) for child in node.children):
+            return None  # replaced before
+        if isinstance(node, (p.OrderBy, p.TopN)):
+            return self.sort(node)
+        if isinstance(node, p.HashJoin):
+            return self.join(node)
+        if isinstance(node, p.Aggregate) and node.grouping_sets is None:
+            return self.aggregate(node)
+        if isinstance(node, p.Window):
+            return self.window(node)
+        if isinstance(node, p.LocalPartition):
+            return self.partition(node)
         return None
-    child, keys = _add_keys(node.child, keyed, node.id, "by")
-    carried = {name: f"$carried{i}" for i, name in enumerate(nested)}
-    flat = [carried.get(name, name) for name in names] + list(keys.values())
-    child = _apply(node.id, child, CarriedValues(tuple(carried.items()), child.schema))
-    child = select_columns(node.id, child, flat)
-    decoded = [(name, carried[name], node.schema.field(name).type) for name in nested]
-    calls = []
-    for i, one in enumerate(node.calls):
-        windowed = replace(one, argument=carried.get(one.argument or "", one.argument))
-        if any(name in carried for name in one.columns if name != one.argument):
-            raise PlanError(f"{one.function} of node {node.id} cannot be ordered by a list, struct or map in a window")
-        if _is_nested(node.schema, one.name) and one.function != "array_agg":
-            decoded.append((one.name, f"$result{i}", node.schema.field(one.name).type))
-            windowed = replace(windowed, name=f"$result{i}")
-        calls.append(windowed)
-    window = p.Window(
-        node.id,
-        pa.schema([*child.schema, *(pa.field(one.name, window_type(one, child.schema)) for one in calls)]),
-        child,
-        tuple(keys.get(name, name) for name in node.partition_by),
-        tuple(replace(key, column=keys.get(key.column, key.column)) for key in node.order_by),
-        tuple(calls),
-    )
-    return _decode(window, decoded, node, UncarriedValues(tuple(decoded)))
 
+    def is_compared(self, type_: pa.DataType) -> bool:
+        """Whether values of the type, or of one that it widens into, are compared by bytes."""
+        return compares_by_bytes(type_) or (self.widens and pa.types.is_null(type_))
 
-def _decode(
-    node: p.PlanNode,
-    columns: Sequence[tuple[str, str, pa.DataType]],
-    wanted: p.PlanNode,
-    decoder: DecodedKeys | None = None,
-) -> p.PlanNode:
-    """The columns of `wanted`, some of them decoded from bytes."""
-    return select_columns(
-        wanted.id, _apply(wanted.id, node, decoder or DecodedKeys(tuple(columns))), wanted.schema.names
-    )
+    def is_nested(self, type_: pa.DataType) -> bool:
+        """Whether the type, or one that it widens into, is nested."""
+        return bool(pa.types.is_nested(type_) or (self.widens and pa.types.is_null(type_)))
 
+    def encode(
+        self, node: p.PlanNode, names: Iterable[str], mark: str, carries: bool = False, refused: Iterable[str] = ()
+    ) -> tuple[p.PlanNode, dict[str, str]]:
+        """The node with a column of bytes for each of these columns, and the names of both."""
+        keys = {name: f"${mark}{i}" for i, name in enumerate(dict.fromkeys(names))}
+        if not keys and not carries:
+            return node, {}
+        made = EncodedValues(
+            self.id, node.schema, node, tuple(keys.items()), carries, frozenset(refused), self.widens, self.token
+        )
+        return made.with_fields(schema=encoded_schema(made, node.schema)), keys
 
-@record(frozen=True)
-class DecodedKeys(StatelessOperator):
-    """Adds the values whose bytes are in columns of the input."""
+    def decode(
+        self,
+        node: p.PlanNode,
+        schema: pa.Schema,
+        sources: dict[str, str],
+        blocks: Sequence[str] = (),
+        dropped: Iterable[str] = (),
+        carries: bool = False,
+    ) -> p.PlanNode:
+        """The node with the values of its bytes: `sources` has the encoder's column for each of its columns."""
+        kept = frozenset(dropped)
+        pairs, planned = tuple(sources.items()), tuple((name, schema.field(name).type) for name in sources)
+        return DecodedValues(
+            self.id, schema, node, pairs, planned, frozenset(blocks), kept, carries, self.widens, self.token
+        )
 
-    columns: tuple[tuple[str, str, pa.DataType], ...]
+    def compared(self, schema: pa.Schema, names: Iterable[str]) -> list[str]:
+        """Those of the columns that are compared by bytes."""
+        return [name for name in names if self.is_compared(schema.field(name).type)]
 
-    def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema | None:
-        """The input's columns, then the values."""
-        if input_schema is None:
+    # --- nodes ---
+
+    def sort(self, node: p.OrderBy | p.TopN) -> p.PlanNode | None:
+        """OrderBy keeps nested columns. TopN carries those that may come."""
+        carries = self.widens and isinstance(node, p.TopN)
+        named = self.compared(node.schema, (key.column for key in node.keys))
+        child, keys = self.encode(node.child, named, "order", carries)
+        if child is node.child:
             return None
-        return pa.schema([*input_schema, *(pa.field(name, type_) for name, _, type_ in self.columns)])
+        by = tuple(replace(key, column=keys.get(key.column, key.column)) for key in node.keys)
+        ordered = node.with_fields(child=child, schema=child.schema, keys=by)
+        return self.decode(ordered, node.schema, {}, dropped=keys.values(), carries=carries)
 
-    def execute(self, cx: Context, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, then the values."""
-        for name, key, type_ in self.columns:
-            batch = batch.append_column(pa.field(name, type_), self.read(batch.column(key), type_))
-        return batch
+    def partition(self, node: p.LocalPartition) -> p.PlanNode | None:
+        child, keys = self.encode(node.child, self.compared(node.schema, node.keys), "by")
+        if not keys:
+            return None
+        by = tuple(keys.get(name, name) for name in node.keys)
+        moved = node.with_fields(child=child, schema=child.schema, keys=by)
+        return self.decode(moved, node.schema, {}, dropped=keys.values())
 
-    def read(self, raw: pa.Array, type_: pa.DataType) -> pa.Array:
-        """The values of an array of their bytes."""
-        return nested_values(raw, type_)
+    def join(self, node: p.HashJoin) -> p.PlanNode | None:
+        """Both columns of a pair of keys are bytes if one of them may be."""
+        pairs = [
+            (left, right)
+            for left, right in zip(node.left_keys, node.right_keys, strict=True)
+            if self.compared(node.left.schema, [left]) or self.compared(node.right.schema, [right])
+        ]
+        if not pairs:
+            return None
+        left, left_keys = self.encode(node.left, (name for name, _ in pairs), "left")
+        right, right_keys = self.encode(node.right, (name for _, name in pairs), "right")
+        mark = next((name for name in node.schema.names if name not in {*left.schema.names, *right.schema.names}), "")
+        joined = replace(
+            node,
+            left=left,
+            right=right,
+            left_keys=tuple(left_keys.get(name, name) for name in node.left_keys),
+            right_keys=tuple(right_keys.get(name, name) for name in node.right_keys),
+            schema=join_schema(node.kind, left.schema, right.schema, mark),
+        )
+        return select_columns(node.id, joined, node.schema.names)
+
+    def aggregate(self, node: p.Aggregate) -> p.PlanNode | None:
+        return _Aggregation(self, node).replaced()
+
+    def window(self, node: p.Window) -> p.PlanNode | None:
+        """Windows over bytes. Keys become bytes that are equal if the values are; other nested columns become blocks,
+        which keep the exact value.
+        """
+        schema = node.child.schema
+        by = self.compared(schema, [*node.partition_by, *(key.column for key in node.order_by)])
+        calls = [(one, self.is_compared(self.argument_type(one, schema))) for one in node.calls]
+        by += [one.argument for one, is_compared in calls if is_compared and one.argument and _needs_order(one)]
+        by += self.compared(schema, (key.column for one in node.calls for key in one.order_by))
+        carries = self.widens or any(map(pa.types.is_nested, schema.types))
+        if not carries and not by:
+            return None
+        refused = [one.argument for one, is_compared in calls if is_compared and one.argument and not _takes_any(one)]
+        child, keys = self.encode(node.child, by, "by", carries, refused)
+        sources: dict[str, str] = {}
+        made = [self.window_call(one, keys, sources) if is_compared else one for one, is_compared in calls]
+        made = [
+            replace(one, order_by=tuple(replace(key, column=keys.get(key.column, key.column)) for key in one.order_by))
+            for one in made
+        ]
+        window = node.with_fields(
+            child=child,
+            schema=pa.schema([*child.schema, *(pa.field(one.name, window_type(one, child.schema)) for one in made)]),
+            partition_by=tuple(keys.get(name, name) for name in node.partition_by),
+            order_by=tuple(replace(key, column=keys.get(key.column, key.column)) for key in node.order_by),
+            calls=tuple(made),
+        )
+        blocks = [name for name, of in sources.items() if of in schema.names]
+        return self.decode(window, node.schema, sources, blocks, keys.values(), carries)
+
+    def argument_type(self, one: p.WindowCall, schema: pa.Schema) -> pa.DataType:
+        return pa.int64() if one.argument is None else schema.field(one.argument).type
+
+    def window_call(self, one: p.WindowCall, keys: dict[str, str], sources: dict[str, str]) -> p.WindowCall:
+        """A call whose argument is compared by bytes."""
+        assert one.argument is not None
+        if one.function in ("min", "max"):
+            sources[one.name] = one.argument
+            key = p.SortKey(keys[one.argument], descending=one.function == "max", nulls_first=False)
+            return replace(one, function="first", order_by=(key,), distinct=False)
+        if one.function in _OF_A_ROW:
+            sources[one.name] = one.argument
+        elif one.function == "mode":
+            sources[one.name] = keys[one.argument]
+            return replace(one, argument=keys[one.argument])
+        elif one.function == "count" and one.distinct:
+            return replace(one, argument=keys[one.argument])
+        return one
 
 
-@record(frozen=True)
-class UncarriedValues(DecodedKeys):
-    """Adds the values of blocks that CarriedValues made."""
+def _needs_order(one: p.WindowCall) -> bool:
+    """Whether a function over a window compares its argument's values."""
+    return one.function in ("min", "max", "mode") or (one.function == "count" and one.distinct)
 
-    def read(self, raw: pa.Array, type_: pa.DataType) -> pa.Array:
-        """The values of an array of their blocks."""
-        return values_of_blocks(raw, type_)
+
+def _takes_any(one: p.WindowCall) -> bool:
+    """Whether a function over a window takes nested values."""
+    return one.function in _OF_A_ROW or one.function in ("min", "max", "mode", "count")
+
+
+class _Aggregation:
+    """An aggregation by bytes. The output's nested values are decoded from bytes."""
+
+    def __init__(self, replacing: _Replacing, node: p.Aggregate) -> None:
+        self.replacing = replacing
+        self.node = node
+        self.child = node.child.schema
+        self.inputs: list[Expr] = []
+        self.keys: list[tuple[str, Expr]] = []
+        self.calls: list[p.AggregateCall] = []
+        self.sources: dict[str, str] = {}
+
+    def replaced(self) -> p.PlanNode | None:
+        for name, expr in self.node.keys:
+            self.add_key(name, expr)
+        for one in self.node.aggregates:
+            self.add_call(one)
+        if not self.inputs:
+            return None
+        node, replacing = self.node, self.replacing
+        below = add_columns(node.id, node.child, {f"$of{i}": expr for i, expr in enumerate(self.inputs)})
+        made, _ = replacing.encode(below, (f"$of{i}" for i in range(len(self.inputs))), "bytes")
+        grouped = p.Aggregate(
+            node.id,
+            aggregate_schema(self.keys, self.calls, made.schema),
+            made,
+            tuple(self.keys),
+            tuple(self.calls),
+            rows_first=node.rows_first,
+        )
+        wanted = {field.name: field for field in node.schema}
+        schema = pa.schema([wanted.get(field.name, field) for field in grouped.schema])
+        decoded = replacing.decode(grouped, schema, self.sources)
+        return select_columns(node.id, decoded, node.schema.names)
+
+    def encoded(self, expr: Expr) -> str:
+        """The encoder's column for an expression over the child."""
+        number = next((i for i, other in enumerate(self.inputs) if same(other, expr)), len(self.inputs))
+        if number == len(self.inputs):
+            self.inputs.append(expr)
+        return f"$bytes{number}"
+
+    def type_of(self, expr: Expr) -> pa.DataType:
+        return expr_type(expr, self.child)
+
+    def add_key(self, name: str, expr: Expr) -> None:
+        type_ = self.type_of(expr)
+        if not self.replacing.is_compared(type_):
+            self.keys.append((name, expr))
+        elif self.replacing.is_nested(type_):
+            self.sources[name] = self.encoded(expr)
+            self.keys.append((name, col(self.sources[name])))
+        else:
+            # Equal intervals have several spellings. The output has one of the group's.
+            by = col(self.encoded(expr))
+            self.keys.append((f"$key{len(self.keys)}", by))
+            self.calls.append(p.AggregateCall(name, "first", (expr, by), order=((False, False),)))
+
+    def add_call(self, one: p.AggregateCall) -> None:
+        values, order, keys = one.values, one.order, one.order_keys
+        function, is_distinct = one.function, one.distinct
+        is_compared = bool(values) and self.replacing.is_compared(self.type_of(values[0]))
+        keys = tuple(col(self.encoded(key)) if self.is_compared(key) else key for key in keys)
+        if function in _KEEP_A_VALUE and values and self.replacing.is_nested(self.type_of(values[0])):
+            self.sources[one.name] = self.encoded(values[0])
+            values = (col(self.sources[one.name]), *values[1:])
+        elif function in ("min", "max") and is_compared:
+            # The shortest interval of a group, or the longest; null if there is none.
+            order, keys = ((function == "max", False),), (col(self.encoded(values[0])),)
+            function, is_distinct = "first", False
+        elif function == "any_value" and is_compared:
+            # The first value that is not null.
+            function, order, keys = "first", ((False, False),), (call("is_null", values[0]),)
+        elif function == "count" and is_distinct:
+            values = tuple(col(self.encoded(value)) if self.is_compared(value) else value for value in values)
+        self.calls.append(
+            replace(one, function=function, arguments=(*values, *keys), order=order, distinct=is_distinct)
+        )
+
+    def is_compared(self, expr: Expr) -> bool:
+        return self.replacing.is_compared(self.type_of(expr))

@@ -22,7 +22,8 @@ from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expand_grouping_sets
 from qcore.lowering.lowered import LoweredPlan, MakePart, Pipeline, Run
-from qcore.lowering.nested_keys import replace_nested_keys
+from qcore.lowering.nested_keys import may_widen, replace_nested_keys
+from qcore.lowering.nested_values import DecodedValues, EncodedValues, HeldTypes, ValueDecoder, ValueEncoder
 from qcore.lowering.retyping import Programs
 from qcore.lowering.runtime_filters import KeyBound, key_bounds
 from qcore.plan import nodes as p
@@ -84,6 +85,8 @@ class Lowering:
         self._n_reads: Counter[str] = Counter()
         self._spools: dict[str, tuple[int, Iterator[int]]] = {}
         self._output: int | None = None
+        self._held_types: dict[object, int] = {}
+        self._widens = False
 
     def _part(self, make: MakePart) -> int:
         """Add a part to each run. Returns its number. Its maker may read parts of smaller numbers."""
@@ -100,7 +103,7 @@ class Lowering:
     def lower(self, node: p.PlanNode) -> Pipeline:
         """The open pipeline whose last step is the node."""
         check_planning()
-        node = replace_nested_keys(node) or node
+        node = replace_nested_keys(node, self._widens) or node
         method = _METHODS.get(type(node))
         if method is None:
             raise PlanError(f"the engine cannot run a {type(node).__name__} node (node {node.id})")
@@ -109,6 +112,7 @@ class Lowering:
     def finish(self, root: p.PlanNode) -> LoweredPlan:
         """Lower the whole plan. Its rows go to the queue `results`, unless the plan ends in a sink."""
         self._note_shared(root)
+        self._widens = may_widen(root)
         pipeline = self.lower(root)
         results = None
         if not isinstance(root, p.Sink):
@@ -460,6 +464,53 @@ class Lowering:
         pipeline.add(node_id, lambda driver, run: HashBuild(node_id, run.memory, run.parts[bridge], keys, stored))
         self.closed.append(pipeline)
 
+    # --- nested values as bytes ---
+
+    def encoded_values(self, node: EncodedValues) -> Pipeline:
+        from qcore_ext.basic.python_operator import PythonOperator
+
+        pipeline = self.lower(node.child)
+        types, schema = self._types_of(node.token), Schema(node.schema)
+        pipeline.add(
+            node.id,
+            lambda driver, run: PythonOperator(
+                "ValueEncoder",
+                node.id,
+                run.memory,
+                lambda: ValueEncoder(node, run.parts[types]),
+                "operator",
+                schema,
+                Drift.DRIFT_WITHIN,
+            ),
+        )
+        return pipeline
+
+    def decoded_values(self, node: DecodedValues) -> Pipeline:
+        from qcore_ext.basic.python_operator import PythonOperator
+
+        pipeline = self.lower(node.child)
+        types, schema = self._types_of(node.token), Schema(node.schema)
+        # Another driver's encoder may have met wider types since this driver's input was bound.
+        pipeline.add(
+            node.id,
+            lambda driver, run: PythonOperator(
+                "ValueDecoder",
+                node.id,
+                run.memory,
+                lambda: ValueDecoder(node, run.parts[types], run.memory),
+                "operator",
+                schema,
+                Drift.DRIFT_WIDENS,
+            ),
+        )
+        return pipeline
+
+    def _types_of(self, token: object) -> int:
+        """The part with the types that the encoders of one operator have met."""
+        if token not in self._held_types:
+            self._held_types[token] = self._part(lambda run: HeldTypes())
+        return self._held_types[token]
+
     # --- order ---
 
     def order_by(self, node: p.OrderBy) -> Pipeline:
@@ -620,6 +671,8 @@ _METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
     p.Aggregate: Lowering.aggregate,
     p.AggregateStep: Lowering.aggregate_step,
     GroupingSets: Lowering.grouping_sets,
+    EncodedValues: Lowering.encoded_values,
+    DecodedValues: Lowering.decoded_values,
     p.Window: Lowering.window,
     p.HashJoin: Lowering.hash_join,
     p.NestedLoopJoin: Lowering.nested_loop_join,

@@ -24,7 +24,7 @@ from qcore_ext.data.widening import widen_schemas
 # Functions whose result, and its type, are the same for a value in a wider type.
 _EXACT = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from",
-    "is_null", "is_not_null", "and", "or", "not",
+    "is_null", "is_not_null", "and", "or", "not", "widening_bytes",
 })  # fmt: skip
 # Functions that return one of their arguments.
 _CHOICES = frozenset({"coalesce", "nullif", "least", "greatest"})

@@ -111,7 +111,7 @@ def _null_safe_pairs(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[K
         # So the condition itself compares the values.
         return [nulls]
     if compares_by_bytes(common):
-        a, b, common = call("nested_bytes", a), call("nested_bytes", b), pa.binary()
+        a, b, common = call("widening_bytes", a), call("widening_bytes", b), pa.binary()
     zero = _any_value(common)
     return [(call("coalesce", a, zero), call("coalesce", b, zero)), nulls]
 

@@ -11,7 +11,7 @@ from qcore_ext.data.widening cimport schema_widen
 from qcore_ext.ground.memory cimport Account, Owner, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_USER
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.flow.drift cimport DRIFT_NONE, DRIFT_WITHIN, drift_to
+from qcore_ext.flow.drift cimport DRIFT_NONE, DRIFT_WIDENS, DRIFT_WITHIN, drift_to
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, YIELDED, Operator
 from qcore_ext.flow.future_wait cimport FutureWait
 
@@ -78,8 +78,9 @@ cdef class PythonOperator(Operator):
     schema : Schema
         Of the output, until `bind` returns another one.
     drift : Drift
-        Of a source. DRIFT_WIDENS: the schemas of its batches may differ from the declared one and widen into one schema
-        (SPEC D6). DRIFT_NONE: any other schema raises SchemaChangeError.
+        DRIFT_WIDENS: the schemas of its batches may differ from the declared one and widen into one schema (SPEC D6).
+        DRIFT_NONE: another schema of a source raises SchemaChangeError. Operators may always return batches of schemas
+        that they declared for earlier inputs.
     """
     cdef object make
     cdef object user                # the object, or None before open and after close
@@ -104,7 +105,7 @@ cdef class PythonOperator(Operator):
         self.role = role
         self.declared = schema
         # An operator that is not a source may return batches of an earlier promise.
-        self.drift = drift if role == "source" else DRIFT_WITHIN
+        self.drift = drift if role == "source" else max(drift, <int> DRIFT_WITHIN)
         self.earlier = []
         self.batch_class = record_batch_class()
         self.waiting = FutureWait()
@@ -249,7 +250,7 @@ cdef class PythonOperator(Operator):
         if schema_equal(batch.batch.schema, self.output_schema):
             # One schema object for all batches, so that operators downstream compare addresses only.
             return batch_with_schema(batch.batch, self.output_schema)
-        if self.role == "source":
+        if self.role == "source" or self.drift == DRIFT_WIDENS:
             if self.drift == DRIFT_NONE:
                 raise_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.batch.schema))
             drift_to(self, batch.batch.schema)

@@ -61,6 +61,11 @@ QUERIES = [
     "select id, s, sum(id) over (order by s nulls last, id rows 9 preceding) from t",
     "select id, lag(l) over (order by id), last_value(n ignore nulls) over (order by id rows 3 preceding) from t",
     "select id, count(s) over (order by id rows between 2 preceding and current row) from t",
+    # Compared within frames.
+    "select id, min(l) over p lo, max(l) over p hi, min(s) over p x, max(n) over p y from t "
+    "window p as (partition by id % 7 order by id rows between 3 preceding and 1 following)",
+    "select id, count(distinct l) over (partition by s), max(l) filter (where id % 3 = 0) over (partition by s) from t",
+    "select id, first(id order by l desc nulls last, id) over (partition by id % 5) from t",
 ]
 
 

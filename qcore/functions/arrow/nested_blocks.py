@@ -42,8 +42,8 @@ def blocks(values: pa.Array) -> pa.Array:
     return binaries(*_written(values, np.ones(n, np.int64)), values)
 
 
-def values_of_blocks(raw: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values of a type of which an array holds the blocks."""
+def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Array:
+    """The values of a type of which an array holds the blocks, so many bytes behind the begin of each row."""
     n = len(raw)
     _, offsets, data = raw.buffers()
     if n == 0:
@@ -51,9 +51,9 @@ def values_of_blocks(raw: pa.Array, type_: pa.DataType) -> pa.Array:
     places = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64)
     if n > 1 and places[-1] - places[0] > _BYTES_MAX:
         half = n // 2
-        return pa.concat_arrays([values_of_blocks(part, type_) for part in (raw[:half], raw[half:])])
+        return pa.concat_arrays([values_of_blocks(part, type_, ahead) for part in (raw[:half], raw[half:])])
     there = raw.is_valid().to_numpy(zero_copy_only=False)
-    held, starts = np.frombuffer(data or b"", np.uint8), places[:-1]
+    held, starts = np.frombuffer(data or b"", np.uint8), places[:-1] + ahead
     if not there.all():
         absent, _ = _written(pa.nulls(1, type_), np.ones(1, np.int64))
         starts = np.where(there, starts, len(held))

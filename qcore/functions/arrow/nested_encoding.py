@@ -6,7 +6,7 @@ lengths. Types that numpy does not hold are encoded a value at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ pc = late_module("pyarrow.compute")
 
 Bytes = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]
+# From an array to a row of bytes a value; None for a type whose values take different numbers of bytes.
+Fixed = Callable[[pa.Array], npt.NDArray[np.uint8] | None]
 # Values below the rows that are encoded at once: a value takes a few times 18 bytes meanwhile.
 _VALUES_MAX = 1 << 20
 # The name of a list's values that are a map's entries.
@@ -33,6 +35,11 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 def nested_bytes(values: pa.Array) -> pa.Array:
     """The bytes of each value of an array of lists, structs, maps or intervals; null where the value is."""
+    return bytes_of_rows(values, _fixed)
+
+
+def bytes_of_rows(values: pa.Array, fixed: Fixed) -> pa.Array:
+    """As nested_bytes. `fixed` gives the bytes of numbers and times: as many for each value of an array."""
     if pa.types.is_interval(values.type):
         return _interval_bytes(values)
     if pa.types.is_map(values.type):
@@ -40,8 +47,8 @@ def nested_bytes(values: pa.Array) -> pa.Array:
     n = len(values)
     if n > 1 and n_values(values) > _VALUES_MAX:
         half = n // 2
-        return pa.concat_arrays([nested_bytes(part) for part in (values[:half], values[half:])])
-    return binaries(*_encoded(values), values)
+        return pa.concat_arrays([bytes_of_rows(part, fixed) for part in (values[:half], values[half:])])
+    return binaries(*_encoded(values, fixed), values)
 
 
 def binaries(data: Bytes, lengths: Lengths, values: pa.Array) -> pa.Array:
@@ -91,34 +98,34 @@ def n_values(values: pa.Array) -> int:
     return len(values)
 
 
-def _encoded(values: pa.Array) -> tuple[Bytes, Lengths]:
+def _encoded(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
     """The bytes of all rows behind one another, and how many each has; of a null, some."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return _encoded(values.dictionary_decode())
+        return _encoded(values.dictionary_decode(), fixed)
     if pa.types.is_map(kind):
-        return _encoded(entries_of_maps(values))
+        return _encoded(entries_of_maps(values), fixed)
     if is_list_of_any_layout(kind):
         items = values.flatten()
         is_map = kind.value_field.name == _ENTRY
-        data, lengths = _encoded(items) if is_map else _parts(items)
+        data, lengths = _encoded(items, fixed) if is_map else _parts(items, fixed)
         ends = offsets_of(lengths)[np.cumsum(as_int64(pc.list_value_length(values)))]
         return _spaced(data, np.diff(ends, prepend=0), 0, 1)
     if pa.types.is_struct(kind):
-        return side_by_side([_parts(column) for column in columns_of_structs(values)], len(values))
+        return side_by_side([_parts(column, fixed) for column in columns_of_structs(values)], len(values))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         held = _text_bytes(values)
         return _one_by_one(values) if held is None else _spaced(*held, 0, 2)
-    fixed = _fixed(values)
-    if fixed is None:
+    rows = fixed(values)
+    if rows is None:
         return _one_by_one(values)
-    return fixed.reshape(-1), np.full(len(values), fixed.shape[1], np.int64)
+    return rows.reshape(-1), np.full(len(values), rows.shape[1], np.int64)
 
 
-def _parts(values: pa.Array) -> tuple[Bytes, Lengths]:
+def _parts(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
     """The bytes of values as parts of others: which may be null."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    data, lengths = _encoded(values)
+    data, lengths = _encoded(values, fixed)
     if not valid.all():
         data, lengths = data[np.repeat(valid, lengths)], np.where(valid, lengths, 0)
     data, lengths = _spaced(data, lengths, 1, 0)
@@ -172,10 +179,13 @@ def _fixed(values: pa.Array) -> npt.NDArray[np.uint8] | None:
         held = held[values.offset : values.offset + len(values), ::-1]
         return _whole_bytes(held, held[:, 0] >> 7 != 0)
     whole = _whole_numbers(values)
-    if whole is None:
-        return None
-    parts = np.empty((len(values), 16), np.uint8)
-    negative = (whole < 0) if whole.dtype != np.uint64 else np.zeros(len(values), bool)
+    return None if whole is None else bytes_of_whole(whole)
+
+
+def bytes_of_whole(whole: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """A row of bytes for each whole number, in their order."""
+    parts = np.empty((len(whole), 16), np.uint8)
+    negative = (whole < 0) if whole.dtype != np.uint64 else np.zeros(len(whole), bool)
     parts[:, :8] = np.where(negative, 0xFF, 0)[:, None]
     parts[:, 8:] = whole.astype(whole.dtype.newbyteorder(">")).view(np.uint8).reshape(-1, 8)
     return _whole_bytes(parts, negative)
@@ -210,7 +220,11 @@ def as_int64(values: pa.Array) -> Lengths:
 
 
 def _float_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
-    held = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    return bytes_of_floats(pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False))
+
+
+def bytes_of_floats(held: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """A row of 8 bytes for each float, in their order."""
     # -0.0 + 0.0 is 0.0
     bits = (held + 0.0).view(np.uint64)
     bits = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))

@@ -28,6 +28,8 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EXACT = Context(prec=80)
 DAY_NANOS = 86_400_000_000_000
 MONTH_DAYS = 30
+# From bytes, a place and a type to the number or time that begins there, and the place behind it.
+Leaf = Callable[[bytes, int, pa.DataType], tuple[Any, int]]
 SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
@@ -44,18 +46,19 @@ def encoded(value: Any, type_: pa.DataType) -> bytes:
         return b"".join(parts) + _END
     if pa.types.is_floating(type_):
         # -0.0 + 0.0 is 0.0
-        return _float(value + 0.0)
+        return bytes_of_float(value + 0.0)
     if isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value
         return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
-    return (_whole(value, type_) + _SIGN).to_bytes(WHOLE_BYTES, "big")
+    return bytes_of_whole(_whole(value, type_))
 
 
 def _part(value: Any, type_: pa.DataType) -> bytes:
     return NULL if value is None else VALUE + encoded(value, type_)
 
 
-def _float(value: float) -> bytes:
+def bytes_of_float(value: float) -> bytes:
+    """The bytes of a float that is not -0.0, in the floats' order."""
     if math.isnan(value):
         return b"\xff" * 8
     (bits,) = struct.unpack(">Q", struct.pack(">d", value))
@@ -82,34 +85,48 @@ def _whole(value: Any, type_: pa.DataType) -> int:
     raise PlanError(f"a nested key holds values of type {type_}, which have no order here; compare their parts")
 
 
-def decoded(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
-    """The value whose bytes begin at a place, and the place behind it."""
+def leaf_of_bytes(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
+    """The number or time whose bytes begin at a place, and the place behind it."""
+    if pa.types.is_floating(type_):
+        return float_of_bytes(raw[at : at + 8]), at + 8
+    return _from_whole(whole_of_bytes(raw, at), type_), at + WHOLE_BYTES
+
+
+def whole_of_bytes(raw: bytes, at: int) -> int:
+    """The whole number whose bytes begin at a place."""
+    return int.from_bytes(raw[at : at + WHOLE_BYTES], "big") - _SIGN
+
+
+def bytes_of_whole(whole: int) -> bytes:
+    """The bytes of a whole number, in the numbers' order."""
+    return (whole + _SIGN).to_bytes(WHOLE_BYTES, "big")
+
+
+def decoded(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_bytes) -> tuple[Any, int]:
+    """The value whose bytes begin at a place, and the place behind it. `leaf` reads numbers and times."""
     if pa.types.is_dictionary(type_):
-        return decoded(raw, at, type_.value_type)
+        return decoded(raw, at, type_.value_type, leaf)
     if is_list_of_any_layout(type_):
-        return _items(raw, at, lambda place: _decoded_part(raw, place, type_.value_type))
+        return _items(raw, at, lambda place: _decoded_part(raw, place, type_.value_type, leaf))
     if pa.types.is_struct(type_):
         value: dict[str, Any] = {}
         for field in type_:
-            value[field.name], at = _decoded_part(raw, at, field.type)
+            value[field.name], at = _decoded_part(raw, at, field.type, leaf)
         return value, at
     if pa.types.is_map(type_):
 
         def pair(place: int) -> tuple[Any, int]:
-            key, place = _decoded_part(raw, place, type_.key_type)
-            item, place = _decoded_part(raw, place, type_.item_type)
+            key, place = _decoded_part(raw, place, type_.key_type, leaf)
+            item, place = _decoded_part(raw, place, type_.item_type, leaf)
             return (key, item), place
 
         return _items(raw, at, pair)
-    if pa.types.is_floating(type_):
-        return _decoded_float(raw[at : at + 8]), at + 8
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
         data, at = _decoded_bytes(raw, at)
         return data.decode(), at
     if _is_bytes(type_):
         return _decoded_bytes(raw, at)
-    whole = int.from_bytes(raw[at : at + WHOLE_BYTES], "big") - _SIGN
-    return _from_whole(whole, type_), at + WHOLE_BYTES
+    return leaf(raw, at, type_)
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
@@ -130,11 +147,12 @@ def _items(raw: bytes, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple
     return items, at + 1
 
 
-def _decoded_part(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
-    return (None, at + 1) if raw[at : at + 1] == NULL else decoded(raw, at + 1, type_)
+def _decoded_part(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf) -> tuple[Any, int]:
+    return (None, at + 1) if raw[at : at + 1] == NULL else decoded(raw, at + 1, type_, leaf)
 
 
-def _decoded_float(raw: bytes) -> float:
+def float_of_bytes(raw: bytes) -> float:
+    """The float of its bytes."""
     bits = int.from_bytes(raw, "big")
     bits = bits ^ 1 << 63 if bits >> 63 else bits ^ 0xFFFFFFFFFFFFFFFF
     (value,) = struct.unpack(">d", bits.to_bytes(8, "big"))
@@ -170,14 +188,14 @@ def _from_whole(whole: int, type_: pa.DataType) -> Any:
     return whole
 
 
-def nested_values(raw: pa.Array, type_: pa.DataType) -> pa.Array:
+def nested_values(raw: pa.Array, type_: pa.DataType, leaf: Leaf = leaf_of_bytes) -> pa.Array:
     """The values of a type whose bytes an array holds, or, in its lists, the values' lists."""
     if pa.types.is_list(raw.type):
         item = type_.value_type
-        lists = [None if many is None else [_value(one, item) for one in many] for many in raw.to_pylist()]
+        lists = [None if many is None else [_value(one, item, leaf) for one in many] for many in raw.to_pylist()]
         return pa.array(lists, type_)
-    return pa.array([_value(one, type_) for one in raw.to_pylist()], type_)
+    return pa.array([_value(one, type_, leaf) for one in raw.to_pylist()], type_)
 
 
-def _value(raw: bytes | None, type_: pa.DataType) -> Any:
-    return None if raw is None else decoded(raw, 0, type_)[0]
+def _value(raw: bytes | None, type_: pa.DataType, leaf: Leaf) -> Any:
+    return None if raw is None else decoded(raw, 0, type_, leaf)[0]

@@ -22,6 +22,7 @@ from qcore.expression.interval_values import age, interval_divide, interval_mult
 from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
+from qcore.functions.arrow.widening_bytes import widening_bytes
 from qcore.functions.signatures import Function, Signature, fixed
 from qcore.late_module import late_module
 from qcore.record import record
@@ -597,6 +598,7 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "interval_multiply": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_multiply, INTERVAL)),
     "interval_divide": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_divide, INTERVAL)),
     "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), nested_bytes),
+    "widening_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), widening_bytes),
     "local_time": ArrowFunction(
         Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), lambda when: pc.local_timestamp(when)
     ),
