@@ -17,18 +17,18 @@ INTRODUCTION = """\
 
 `docs/write_functions.py` writes this page, and a test checks that it is current.
 
-SQL and `call("name", …)` know these functions. The last column shows how each is computed:
+These functions are available in SQL and as `call("name", …)`. The last column shows how each is computed:
 
 | computed | how |
 |---|---|
 | native | by a loop over vectors that stay in the first-level caches |
 | pyarrow | by pyarrow.compute or Python, over whole batches, under Python's lock |
-| lambda | as any expression, at once for the elements of all lists of a batch |
+| lambda | like any expression, in one pass over the elements of all lists of a batch |
 
-pyarrow functions are slower than native ones. Python computes a value once for each distinct argument, or once a row
-if the argument is nested. One value is one call: a call of pyarrow, Python or a native kernel over a single text of
-many megabytes cannot be stopped before it returns. `explain(analyze=True)` and `stats()` show their rows and time
-(`arrow_rows`, `arrow_wall_nanos`).
+pyarrow functions are slower than native ones. A function written in Python is called once for each distinct argument,
+or once for each row if the argument is nested. `explain(analyze=True)` and `stats()` show the rows and the time of
+pyarrow functions (`arrow_rows`, `arrow_wall_nanos`). A query cannot be stopped during the computation of one value. A
+function of a single text of many megabytes therefore runs to its end.
 
 A null argument makes the result null. Exceptions are `coalesce`, `concat_ws`, `greatest`, `least`, `is_null` and
 similar functions. Regular expressions are RE2's, without back-references and look-around. [SQL.md](SQL.md) lists
@@ -46,8 +46,8 @@ OTHER_NAMES = """
 |---|---|
 """
 MORE = """
-SQL also has these functions, which are expressions over those above. Some have other arguments in SQL than the function
-of the same name above:
+SQL also has these functions, which are computed by expressions over those above. If a name is in both tables, SQL
+accepts the arguments in this table:
 
 | function | arguments | result |
 |---|---|---|
@@ -55,7 +55,8 @@ of the same name above:
 OF_SPARK = """
 ## Spark
 
-With `syntax="spark"` these names have the meaning of Spark. A name in place of arguments is that of the same function.
+With `syntax="spark"` these names have Spark's meaning. If the second and third columns show a name, the function is an
+alias of that one.
 
 | function | arguments | result |
 |---|---|---|
@@ -78,7 +79,7 @@ def page() -> str:
 
 
 def other_names(table: Table, n_cells: int = 1) -> list[str]:
-    """Rows of the names of a table that stand for other names."""
+    """Rows of the names of a table that are aliases of other names."""
     names = {name: own for name, own in table.items() if isinstance(own, str) and name not in SIGNS}
     return [f"| `{name}` |{f' `{own}` |' * n_cells}" for name, own in sorted(names.items())]
 

@@ -133,8 +133,8 @@ _MODULES = {
     "window": "qcore.builder.window_steps",
 }
 
-# The function `sql` and the package of the same name: the package is imported now, because a later import of it would
-# put it in the function's place.
+# The function `sql` and the package of the same name share an attribute. The package is imported here, because a later
+# import of it would replace the function.
 import_module("qcore.sql")
 del globals()["sql"]
 

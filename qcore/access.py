@@ -45,7 +45,7 @@ class FileAccess:
         Raises
         ------
         ValueError
-            The setting is none of these.
+            The setting has another form.
         """
         if isinstance(setting, FileAccess):
             return setting
@@ -77,7 +77,7 @@ class FileAccess:
             self._check_query(parts, name)
             path = urllib.parse.unquote(parts.path)
             if self.is_restricted and ".." in path.split("/"):
-                raise self.refusal(name)  # behind a wildcard, ".." would lead out of the folder that is checked
+                raise self.refusal(name)  # after a wildcard, ".." would lead out of the checked folder
             self.check_path(before_wildcards(path), name)
         elif self.is_restricted and not self._url_allowed(parts):
             raise self.refusal(name)
@@ -110,7 +110,7 @@ class FileAccess:
     def _url_allowed(self, parts: urllib.parse.SplitResult) -> bool:
         """Whether a prefix in `urls` has the URL's scheme, host and query string, and its path contains the URL's."""
         steps = urllib.parse.unquote(parts.path).split("/")
-        # fsspec opens the URL behind "::" and the file in it.
+        # fsspec opens the URL after "::" and the file in it.
         if "::" in parts.geturl() or ".." in steps or "." in steps:
             return False
         for url in self.urls:
@@ -136,7 +136,7 @@ def _split(url: str) -> urllib.parse.SplitResult:
     try:
         return urllib.parse.urlsplit(url)
     except ValueError as error:
-        raise PlanError(f"{url} is no URL: {error}") from error
+        raise PlanError(f"{url} is not a URL: {error}") from error
 
 
 ANY_FILE = FileAccess()

@@ -19,7 +19,7 @@ from qcore.errors import QcoreError, SettingError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Modules that import pyarrow are imported where a query is run, so that --help and usage errors answer at once.
+# Modules that import pyarrow are imported when a query is run, so that --help and usage errors are fast.
 
 EXIT_OK = 0
 EXIT_ERROR = 1
@@ -29,7 +29,7 @@ EXIT_BROKEN_PIPE = 141
 # Rows of a result shown on a terminal.
 TERMINAL_ROWS = 40
 
-#: What --format takes: a table for people, and the keys of output.WRITERS.
+#: The values of --format: a table for people, and the keys of output.WRITERS.
 FORMATS = ("table", "csv", "json", "arrow", "parquet")
 BINARY_FORMATS = ("arrow", "parquet")
 FORMAT_OF_SUFFIX = {
@@ -46,7 +46,7 @@ FORMAT_OF_SUFFIX = {
 
 
 def command() -> int:
-    """Run the command in a process of its own, which ends with it, and return its exit status."""
+    """Run the command as the main program of a process and return its exit status."""
     status = main()
     # The interpreter's last collections would visit the objects of all modules for 60 to 90 ms.
     gc.freeze()
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_sql(options, tables)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader is gone. Without this the interpreter flushes standard output at exit, and reports the error again.
+        # The reader is gone. Otherwise the interpreter would flush standard output at exit and report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
@@ -194,7 +194,7 @@ def run_sql(options: argparse.Namespace, tables: dict[str, str]) -> None:
 
 
 def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
-    """Let `write` fill a file, or standard output if `path` is None. The file appears complete or not at all."""
+    """Call `write` with a file, or with standard output if `path` is None. The file appears complete or not at all."""
     from qcore.writing.file_sets import StagingFolder, replace_file, resolve_target
 
     if path is None:
@@ -218,7 +218,7 @@ def write_to(path: str | None, write: Callable[[IO[bytes]], None]) -> None:
 
 
 def open_named(path: str, name: str) -> IO[bytes]:
-    """Open a file for writing. An error names it `name`, as the user did."""
+    """Open a file for writing. An error calls it `name`, the name that the user gave."""
     try:
         return open(path, "wb")
     except OSError as error:

@@ -106,7 +106,7 @@ class Settings:
         Raises
         ------
         SettingError
-            A value is not positive, or `memory_limit` is no number of bytes.
+            A value is not positive, or `memory_limit` is not a number of bytes.
         """
         for name, value in (("threads", threads), ("batch_rows", batch_rows), ("timeout", timeout)):
             if value is not None and value <= 0:

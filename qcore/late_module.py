@@ -1,4 +1,4 @@
-"""Modules that are imported when one of their names is first used: a short query needs few of pyarrow's."""
+"""Modules that are imported when one of their names is first used. A short query needs few modules of pyarrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def late_module(name: str) -> Any:
-    """Return what stands for the module until then. Its attributes are the module's."""
+    """Return a proxy of the module. Its attributes are the module's."""
     return _LateModule(name)
 
 

@@ -182,7 +182,7 @@ class _SinkBridge(_PolledBridge):
             self.offered = None
             self.finish()
         elif answer.refused is not self.offered:
-            raise ExecutionError("poll_push() returned pending() of another batch than it was offered")
+            raise ExecutionError("poll_push() returned pending() with another batch than the one that it was given")
         else:
             self._poll_later()
 
@@ -284,13 +284,13 @@ class _IteratorBridge(_Bridge):
             )
         elif outcome is IterOutcome.STOP:
             if self.user.error is None:
-                raise ExecutionError("next() returned STOP, but `error` is None; set it before")
+                raise ExecutionError("next() returned STOP, but `error` is None; set `error` before returning STOP")
             raise self.user.error
         elif outcome is IterOutcome.NONE:
             self.over = True
         elif outcome is not IterOutcome.NOT_YET:
             if self.user.batch is None:
-                raise ExecutionError(f"next() returned {outcome.name}, but `batch` is None; set it before")
+                raise ExecutionError(f"next() returned {outcome.name}, but `batch` is None; set `batch` before")
             return self.user.batch
         return None
 

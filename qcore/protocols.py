@@ -25,7 +25,7 @@ from qcore.errors import PlanError
 
 @dataclass(frozen=True)
 class Blocked:
-    """An operator's answer that it has to wait: the reason, and a future that ends the wait.
+    """The result of an operator that must wait: the reason, and a future that ends the wait.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class Operator(Bound):
     """An operator that takes batches and returns batches. Each instance belongs to one driver.
 
     One thread calls it at a time, not always the same one. The driver calls is_blocked, is_finishing and get_output in
-    this order, and needs_input if get_output returned None. State that several drivers share belongs into an object of
-    its own, with a lock. The memory of a returned batch must not change afterwards. In checked mode (QCORE_DEBUG=1) an
+    this order, and needs_input if get_output returned None. State that several drivers share belongs into a separate
+    object with a lock. The memory of a returned batch must not change afterwards. In checked mode (QCORE_DEBUG=1) an
     error names a source that changes it.
 
     Examples
@@ -89,7 +89,7 @@ class Operator(Bound):
     finish_called = False
 
     def needs_input(self) -> bool:
-        """Whether add_input may be called. A source is never asked."""
+        """Whether add_input may be called. Not called for a source."""
         return not self.is_finishing()
 
     def add_input(self, batch: pa.RecordBatch) -> None:
@@ -101,7 +101,7 @@ class Operator(Bound):
         return None
 
     def finish(self) -> None:
-        """Learn that no further input comes. get_output() may still return batches afterwards."""
+        """Called when no further input comes. get_output() may still return batches afterwards."""
 
     def is_blocked(self) -> Blocked | None:
         """Return what the operator waits for, or None. The driver leaves its thread until the future is done."""
@@ -115,7 +115,10 @@ class Operator(Bound):
         return self.finish_called
 
     def abandon(self) -> None:
-        """Leave everything that other drivers wait at, because no more output is wanted. Only close() follows."""
+        """End early, because no more output is wanted. Release other drivers that wait for this one.
+
+        Only close() follows.
+        """
 
     def close(self) -> None:
         """Release everything. Called exactly once, also after an error."""
@@ -139,7 +142,7 @@ class Waker:
             callback(self)
 
     def rearm(self) -> None:
-        """Clear earlier wakes. Called when a poll begins, because that poll sees their cause."""
+        """Clear earlier wakes. Called when a poll begins, because that poll handles their cause."""
         with self._lock:
             self._woken = False
 
@@ -149,7 +152,7 @@ class Waker:
         return self._woken
 
     def when_woken(self, callback: Callable[[Any], Any]) -> None:
-        """Call `callback` at the next wake, or at once if wake() was called since the last poll began."""
+        """Call `callback` at the next wake, or immediately if wake() was called since the last poll began."""
         with self._lock:
             if not self._woken:
                 self._callbacks.append(callback)
@@ -194,7 +197,7 @@ class Context:
 
 
 class PollPush:
-    """An answer of poll_push: PUSHED, pending(batch) or BREAK.
+    """A result of poll_push: PUSHED, pending(batch) or BREAK.
 
     Examples
     --------
@@ -223,7 +226,7 @@ PollPush.BREAK = PollPush("BREAK")
 
 
 class PollPull:
-    """An answer of poll_pull: batch(b), PENDING or EXHAUSTED.
+    """A result of poll_pull: batch(b), PENDING or EXHAUSTED.
 
     Examples
     --------
@@ -263,7 +266,7 @@ class PolledOperator(Bound):
         return None
 
     def abandon(self, cx: Context, local: Any, global_state: Any, partition: int) -> None:
-        """Leave everything that other partitions wait at, because this partition's output is no longer wanted."""
+        """End a partition early: its output is no longer wanted. Release other partitions that wait for this one."""
 
     def close(self, cx: Context, local: Any, global_state: Any, partition: int) -> None:
         """Release what the partition holds. Called exactly once a partition, also after an error."""
@@ -284,15 +287,15 @@ class SinkOperator(PolledOperator):
         raise TypeError(f"{type(self).__name__} has no poll_push()")
 
     def finish(self, cx: Context, local: Any, global_state: Any, partition: int) -> Blocked | None:
-        """End a partition: its input is over, or it answered BREAK. Return a Blocked to wait, or None."""
+        """End a partition: its input is over, or poll_push returned BREAK. Return a Blocked to wait, or None."""
         return None
 
 
 class SourceOperator(PolledOperator):
     """A source of batches. The engine asks it for batches by poll_pull().
 
-    The engine reads the memory of a returned batch without a copy, for as long as it needs it. So the source writes its
-    next rows into new buffers. In checked mode (QCORE_DEBUG=1) an error names a source that writes into old ones.
+    The engine reads the memory of a returned batch without a copy, possibly until the query ends. The source must write
+    its next rows into new buffers. In checked mode (QCORE_DEBUG=1) an error names a source that reuses buffers.
     """
 
     #: The number of partitions to poll; None: one for each thread.
@@ -329,7 +332,7 @@ class StatelessOperator(Bound):
 
 
 class IterOutcome(enum.Enum):
-    """An answer of next() of a running query or of an iterator operator."""
+    """A result of next() of a running query or of an iterator operator."""
 
     OK_NEW_SCHEMA = "a schema, and perhaps rows"
     OK = "rows of the known schema"
@@ -356,7 +359,7 @@ class BatchIterator(Bound):
     error: Exception | None = None
 
     def next(self) -> IterOutcome | Blocked:
-        """Go on to the next batch. After a Blocked the engine waits for its future and calls next() again."""
+        """Move to the next batch. After a Blocked the engine waits for its future and calls next() again."""
         return IterOutcome.NONE
 
     @property

@@ -1,9 +1,10 @@
-"""Classes of fields, as `dataclasses.dataclass` makes them, without its time at import.
+"""Classes with fields, like `dataclasses.dataclass`, but faster to import.
 
-dataclass() compiles up to six methods of each class when the module is imported: 60 ms for the classes of qcore, a
-third of which a query uses. record() compiles one, `__init__`, when the first instance is made; the others are shared.
-`dataclasses.fields`, `replace` and `is_dataclass` work as for a dataclass, and type checkers see one. Classes that
-applications derive from or construct are dataclasses: theirs show their arguments to help().
+dataclass() compiles up to six methods of each class when the module is imported. That takes 60 ms for the classes of
+qcore, and a query uses a third of them. record() compiles only `__init__`, when the first instance is made; classes
+share the other methods. `dataclasses.fields`, `replace` and `is_dataclass` work as for a dataclass, and type checkers
+treat the class as one. Classes that applications construct or derive from use dataclass(), so that help() shows their
+arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 else:
 
     def record(cls=None, /, *, eq=True, frozen=False, slots=False):
-        """`dataclass` with these options, for classes whose annotations are texts."""
+        """`dataclass` with these options, for modules with postponed annotations."""
 
         def decorate(cls):
             return _decorated(cls, eq, frozen, slots)
@@ -90,7 +91,7 @@ def _with_slots(cls: type, fields: Iterable[Field]) -> type:
 
 
 def _first_init(cls: type, fields: Iterable[Field], frozen: bool) -> Callable[..., None]:
-    """An __init__ that puts the compiled one in its own place."""
+    """An __init__ that compiles the real one at its first call and replaces itself with it."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         init = _compiled_init(cls, fields, frozen)
@@ -155,12 +156,12 @@ def _define_equality(cls: type, names: list[str], frozen: bool) -> None:
 
 
 def _values_of(names: list[str]) -> Callable[[Any], Any]:
-    """The values of no name or one: a tuple too."""
+    """Return a getter of the values as a tuple, also for no name or one name."""
     return lambda self: tuple([getattr(self, name) for name in names])
 
 
 def _freeze(cls: type, names: Iterable[str]) -> None:
-    """Assignment to a field is an error. A class derived from `cls` that is no record may have further attributes."""
+    """Make assignment to a field an error. A derived class that is not a record may have further attributes."""
 
     def __setattr__(self: Any, name: str, value: Any) -> None:  # noqa: N807
         if type(self) is cls or name in names:

@@ -1,4 +1,4 @@
-"""Aggregations of PlanBuilder: agg(), and the node of aggregate(). SPEC Q2."""
+"""Aggregations of PlanBuilder: agg(), and the node of aggregate()."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _by_other_name(
         add=add,
     )
     if len(calls) != 1 or not isinstance(made.expr, Column):
-        raise PlanError(f"{spec.function} is computed from other aggregates; SQL has it")
+        raise PlanError(f"{spec.function} is computed from other aggregates; use it in a query of Session.sql()")
     return calls[0]
 
 
@@ -151,7 +151,7 @@ def _read_grouping_sets(given: Any, keys: Sequence[str]) -> tuple[tuple[int, ...
         return tuple(tuple(range(n)) for n in range(len(keys), -1, -1))
     if given == "cube":
         if len(keys) > CUBE_KEYS_MAX:
-            raise PlanError(f"aggregate(): a cube of {len(keys)} keys; up to {CUBE_KEYS_MAX} are possible")
+            raise PlanError(f"aggregate(): a cube of {len(keys)} keys; the maximum is {CUBE_KEYS_MAX}")
         return tuple(part for n in range(len(keys), -1, -1) for part in combinations(range(len(keys)), n))
     if isinstance(given, str) or not given:
         raise PlanError(f'aggregate(), grouping_sets: give "rollup", "cube" or lists of keys, not {given!r}')

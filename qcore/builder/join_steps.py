@@ -1,4 +1,4 @@
-"""Joins of PlanBuilder: the nodes of hash_join() and nested_loop_join(). SPEC Q2."""
+"""Joins of PlanBuilder: the nodes of hash_join() and nested_loop_join()."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOW = {"semi": "left_semi", "anti": "left_anti", "outer": "full", "cross": "inn
 
 @record(frozen=True)
 class JoinStep:
-    """A join as asked for. `where` names the step in errors; `on` has the left and right keys, None without keys."""
+    """The arguments of a join. `where` names the step in errors; `on` has the left and right keys, or None."""
 
     where: str
     how: str

@@ -1,4 +1,4 @@
-"""PlanBuilder: plans built step by step in Python. SPEC Q1."""
+"""PlanBuilder: plans built step by step in Python."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PlanBuilder:
     def __init__(self, tables: Mapping[str, Any] | None = None) -> None:
         self._tables: Mapping[str, Any] = {} if tables is None else tables
         self._node: PlanNode | None = None
-        # Ids of scans without an explicit id. Joining two plans may change them, as it may change numbers.
+        # Ids of scans without an explicit id. Joining two plans may change them, like the numbers of other nodes.
         self._free_ids: frozenset[str] = frozenset()
 
     # --- sources ---
@@ -240,7 +240,7 @@ class PlanBuilder:
         return self._append(window_nodes(NodeIds.of_plan(node), id, node, calls, partition_by, order_by))
 
     def enforce_single_row(self, id: str | None = None) -> PlanBuilder:
-        """Exactly one row, as of a scalar subquery: nulls if the input is empty, an error if it has several rows."""
+        """Exactly one row, like a scalar subquery: nulls if the input is empty, an error if it has several rows."""
         node = self._input("enforce_single_row")
         return self._append(EnforceSingleRow(id or self._new_id(), node.schema, node))
 
@@ -414,7 +414,7 @@ class PlanBuilder:
         ----------
         path : str or Path
             A file. An existing file is replaced and keeps its mode; a symbolic link stays, and its target is replaced.
-            A FIFO, a device or a socket is an error. Or a folder that does not exist yet, for one file per driver.
+            A FIFO, a device or a socket is an error. To write one file per driver, give a folder that does not exist.
         single : bool, optional
             Write one file, in the order of the rows. By default when `path` ends in .parquet.
         compression : str

@@ -1,4 +1,4 @@
-"""Sinks of PlanBuilder: the nodes of callback(), write_parquet() and partitioned_output(). SPEC V11, V12, Q2."""
+"""Sinks of PlanBuilder: the nodes of callback(), write_parquet() and partitioned_output()."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of PlanBuilder: the nodes of scan() and values(). SPEC Q1."""
+"""Sources of PlanBuilder: the nodes of scan() and values()."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scan_node(
         elif tables:
             raise unknown("table", table, tables, "scan()")
         else:
-            raise PlanError(f"{where} needs schema=… or source=…: columns are known before anything runs")
+            raise PlanError(f"{where} needs schema=… or source=…: the columns must be known before the plan runs")
     if source is not None:
         from qcore.connectors.sources import table_from
 

@@ -1,4 +1,4 @@
-"""Operators written in Python as steps of PlanBuilder: the nodes of source(), operator() and sink(). SPEC H3."""
+"""Operators written in Python as steps of PlanBuilder: the nodes of source(), operator() and sink()."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def user_source_node(
     if schema is None:
         schema = _ask_output_schema(factory, None, "source()")
     if not isinstance(schema, pa.Schema):
-        raise PlanError("source() needs schema=…, or an output_schema() that gives it: it must be known up front")
+        raise PlanError("source() needs schema=…, or an operator whose output_schema(None) returns the schema")
     check_unique(schema.names, "source()")
     return UserSource(id, without_metadata(schema), factory, partitions, on_schema_change)
 
@@ -55,7 +55,7 @@ def _check_factory(factory: Any, shared: type, where: str) -> Any:
         if isinstance(factory, shared):
             return factory
         name = factory.__name__ if isinstance(factory, type) else type(factory).__name__
-        raise PlanError(f"{where} takes a {shared.__name__}, an Operator or a BatchIterator; {name} is none")
+        raise PlanError(f"{where} takes a {shared.__name__}, an Operator or a BatchIterator, not a {name}")
     if isinstance(factory, (Operator, BatchIterator)):
         name = type(factory).__name__
         raise PlanError(f"{where}: an instance of {name} serves one driver only; give the class, or a function")

@@ -1,4 +1,4 @@
-"""Window functions of PlanBuilder: window(), and the nodes of its step. SPEC Q2."""
+"""Window functions of PlanBuilder: window(), and the nodes of its step."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class _CallReader:
     ) -> tuple[tuple[Expr, ...], Expr | None]:
         """The arguments with nulls where the filter is not true. Functions that keep nulls get the filter itself."""
         if not is_aggregate(spec.function) and not (spec.function in ENDS and spec.order_by):
-            raise PlanError(f"{where}: {spec.function} takes no filter; aggregates do")
+            raise PlanError(f"{where}: {spec.function} takes no filter; only aggregates do")
         condition = read_condition(filter, self._schema, f"{where}, filter")
         if spec.function == "array_agg" or spec.order_by:
             return values, condition

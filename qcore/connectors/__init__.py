@@ -1,1 +1,1 @@
-"""Connectors: where data comes from. Each turns a source into splits, and a split into an Arrow stream."""
+"""Connectors: sources of data. Each turns a source into splits, and a split into an Arrow stream."""

@@ -101,7 +101,7 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                 if type is None:
                     raise SchemaConflictError(
                         f"column {item.name!r} is {known.type} in {firsts[item.name]} and {item.type} in {where}: "
-                        "the types do not widen into one; register the files as two tables and cast the column"
+                        "no type holds the values of both; register the files as two tables and cast the column"
                     )
                 fields[item.name] = pa.field(item.name, type, known.nullable or item.nullable)
         count += 1

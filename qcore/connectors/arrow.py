@@ -166,8 +166,8 @@ class _Run:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._lock.try_acquire():
-            # The driver that holds the lock waits for the stream. That may be a query which needs this thread or its
-            # memory to go on.
+            # The driver that holds the lock waits for the stream. The stream may be a query that needs this thread or
+            # its memory to continue.
             with WaitingForOthers():
                 self._lock.acquire()
         try:
@@ -198,7 +198,7 @@ class _Run:
             return self._slices.popleft()
 
     def _watch(self, batch: pa.RecordBatch | None) -> None:
-        """In checked mode, ExecutionError when the stream wrote into memory of a batch that it had given before."""
+        """In checked mode, raise ExecutionError if the stream has changed the memory of an earlier batch."""
         if self._given is None:
             return
         try:
@@ -213,7 +213,7 @@ class _Run:
 
 @record(frozen=True)
 class StreamSplit(Split):
-    """One driver's share of a stream: the batches that it is the first to take."""
+    """One driver's share of a stream: the batches that it takes before the other drivers."""
 
     number: int
     run: _Run = field(compare=False, repr=False)
@@ -259,7 +259,7 @@ class StreamTable:
         return TableStatistics()
 
     def version(self) -> int:
-        """Return 0: what is known of the stream never changes."""
+        """Return 0: the schema and the statistics of the stream never change."""
         return 0
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:
@@ -270,7 +270,7 @@ class StreamTable:
                 reader, self._first = self._first, None
             if reader is None:
                 raise PlanError(
-                    f"{self._name()} has been read already, and a stream can be read only once: "
+                    f"{self._name()} has been read already, and a stream can be read only once; "
                     "pass a new one, or a pyarrow Table (reader.read_all())"
                 )
         else:
@@ -312,7 +312,7 @@ class DatasetTable:
         return TableStatistics()
 
     def version(self) -> int:
-        """Return 0: what is known of the dataset never changes."""
+        """Return 0: the schema and the statistics of the dataset never change."""
         return 0
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterator[Split]:

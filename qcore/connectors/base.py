@@ -70,8 +70,8 @@ class Split:
 class FileSplit(Split):
     """A byte section of one file.
 
-    A section of a Parquet file stands for the row groups whose middle byte lies in it. So sections that cover a file
-    without overlap return every row once, wherever they are cut. Files of other formats are read as a whole: start 0
+    A section of a Parquet file selects the row groups whose middle byte lies in it. Sections that cover a file without
+    overlap therefore return every row once, wherever they begin. Files of other formats are read as a whole: start 0
     and length None.
 
     Parameters
@@ -109,14 +109,14 @@ class BatchStream(Protocol):
     A string column may be string, large_string, string_view or a dictionary of one of them. A decimal may have any
     width.
 
-    The engine checks batches unless the optional attribute `trust` excludes it:
+    The optional attribute `trust` says which checks of the batches the engine can omit:
 
     - "everything": this process made the batches or has checked them.
     - "layout": pyarrow decoded them, but did not check their text.
-    - "nothing" (the default): nothing is known.
+    - "nothing" (the default): the engine checks everything.
 
-    The query is charged for the memory of batches that it keeps. It is not if the stream's attribute `is_held_outside`
-    is True: something else, such as a table in memory, owns that memory.
+    The query is charged for the memory of batches that it keeps, unless the stream's attribute `is_held_outside` is
+    True. Then another owner, such as a table in memory, keeps that memory.
     """
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -130,8 +130,8 @@ class BatchStream(Protocol):
 class Table(Protocol):
     """A data source, as the `source` of a Scan node. Any thread may call its methods.
 
-    A table may also have a method `version()`. It returns a hashable object that differs after the schema or the
-    statistics have changed. A session plans queries over tables without it each time.
+    A table may also have a method `version()`. It returns a hashable object that changes with the schema and the
+    statistics. Plans of queries over tables without this method are not cached.
     """
 
     @property
@@ -139,7 +139,7 @@ class Table(Protocol):
         """Schema of all columns, known before data is read."""
 
     def statistics(self) -> TableStatistics:
-        """Return what is known cheaply: from footers, lengths and samples."""
+        """Return statistics that are cheap to read: from footers, lengths and samples."""
 
     def splits(self, columns: tuple[str, ...], filter: Expr | None, target: int) -> Iterable[Split]:
         """List the splits that may have rows for `filter`.
@@ -158,7 +158,7 @@ class Table(Protocol):
         -------
         iterable of Split
             May be lazy. If taking the next split may wait, the table has an attribute `splits_wait` = True. The
-            iterator then runs in a thread of its own, and another thread may call its `close`, if it has one.
+            iterator then runs in a separate thread, and another thread may call its `close`, if it has one.
         """
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
@@ -166,7 +166,7 @@ class Table(Protocol):
 
 
 def table_version(table: Table) -> Hashable | None:
-    """Return a table's version, or None: it has none, or its files cannot be looked at now."""
+    """Return a table's version. None: it has no version(), or its files cannot be read now."""
     version = getattr(table, "version", None)
     try:
         return None if version is None else cast(Hashable, version())

@@ -1,8 +1,8 @@
 """Statistics of columns in memory, estimated from a sample of their rows.
 
 The sample is 256 blocks of 256 rows, spread evenly over the column. Blocks touch few pages of memory, which matters for
-tables mapped from files. Rows near one another often have equal values, so equal values of one block count once: what
-the estimator takes for a random sample are the pairs of a block and a value in it.
+tables mapped from files. Rows near one another often have equal values, so equal values of one block count once. The
+random sample of the estimator consists of the pairs of a block and a value in it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _sample(values: pa.ChunkedArray, trusted: bool) -> pa.Array | None:
         for block in blocks:
             check_batch(pa.RecordBatch.from_arrays([block], ["sample"]))
     if pa.types.is_dictionary(values.type):
-        # Codes tell values apart as the values do.
+        # Codes are equal if and only if their values are.
         if len({_address(block.dictionary) for block in blocks}) > 1:
             return None
         blocks = [block.indices for block in blocks]
@@ -139,7 +139,7 @@ def _sample(values: pa.ChunkedArray, trusted: bool) -> pa.Array | None:
 
 
 def _address(array: pa.Array) -> tuple[Any, ...]:
-    """Where an array is in memory."""
+    """The addresses of an array's buffers."""
     buffers = [None if buffer is None else buffer.address for buffer in array.buffers()]
     return array.offset, len(array), *buffers
 
@@ -181,7 +181,7 @@ def _distinct_values(sample: pa.Array, n_values: int, whole: bool) -> int:
 
 
 def _bounds(sample: pa.Array) -> tuple[Any, Any]:
-    """The smallest and largest value, of types that have a place on a number line."""
+    """The smallest and largest value, for types whose values are ordered like numbers."""
     type = sample.type
     is_instant = pa.types.is_timestamp(type)
     if not (is_instant or pa.types.is_date(type) or is_numeric(type)):

@@ -97,7 +97,7 @@ class FileTable:
     ) -> None:
         given = isinstance(source, list) and bool(source) and isinstance(source[0], FoundFile)
         self._files: list[FoundFile] = source if given else find_files(source, filesystem, access)
-        #: The source as text, as far as `access` applies to it; None: Python objects named the files.
+        #: The source as text if `access` applies to it; None: Python objects named the files.
         self._named = None if given or filesystem is not None else source
         self._access = access
         self._format = format_of(self._files[0].location)
@@ -117,7 +117,7 @@ class FileTable:
             schema = pa.schema([field for field in found if field.name not in in_names] + partitions)
         self.schema = logical_schema(schema, self._name())
         self._constants = [self._typed(file) for file in self._files]
-        #: The statistics of Parquet files, behind the versions of the files that they were read from.
+        #: The versions of the Parquet files, and the statistics that were read from them.
         self._statistics: tuple[Any, TableStatistics] = (None, TableStatistics())
 
     def under_policy(self, on_schema_change: str) -> FileTable:
@@ -176,7 +176,7 @@ class FileTable:
         return statistics
 
     def version(self) -> tuple[tuple[int, int], ...]:
-        """Return the size and the time of change of each file. OSError: a file is gone."""
+        """Return the size and the modification time of each file. OSError: a file is gone."""
         return tuple(file.location.stamp() for file in self._files)
 
     def is_listed(self) -> bool:
@@ -195,7 +195,7 @@ class FileTable:
                     yield FileSplit(file.location.path, 0, None, constants)
             return
         footers = [FOOTERS.get(file.location) for file in self._files]
-        # Small row groups share splits, as far as every driver still gets `target` / drivers of them.
+        # Small row groups share splits if every driver still gets `target` / drivers of them.
         split_rows = min(SPLIT_ROWS, sum(footer.n_rows for footer in footers) // max(1, target))
         for footer, constants in zip(footers, self._constants, strict=True):
             if constants_may_pass(dict(constants), self.schema, filter):

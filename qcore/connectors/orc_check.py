@@ -1,13 +1,13 @@
 """Checks of an ORC file, made before pyarrow decodes it.
 
-pyarrow's decoder allocates what a file claims, and ends the process where it cannot: the sum of the lengths of a
-stripe's strings, the elements of its lists, its rows, its dictionaries, and blocks of decompression. Here each of them
-is compared with the bytes that the file has for it. Only footers and the LENGTH streams of the columns that a query
-reads are decoded, other streams only where a claim is much larger than they are.
+pyarrow's decoder allocates memory for the counts in a file: the sum of the lengths of a stripe's strings, the elements
+of its lists, its rows, its dictionaries, and its blocks of decompression. If it cannot, it ends the process. This
+module compares each count with the bytes that the file has for it. It decodes footers and the LENGTH streams of the
+columns that a query reads. It decodes other streams only if a count is much larger than the stream.
 
-Two more claims end the process because pyarrow asserts them: the precision of a decimal, and keys of maps that are not
-null. What pyarrow refuses itself is left to it: streams that end early, indices outside a dictionary, damaged values.
-Files compressed with LZO are refused, because nothing here decompresses them.
+pyarrow also ends the process if a decimal has too many digits or a map has a null key, so these are checked too.
+pyarrow itself reports streams that end early, indices outside a dictionary and damaged values; these are not checked
+here. Files compressed with LZO are an error, because this module cannot decompress them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ POSTSCRIPT_BYTES_MAX = 256
 # Three bytes before each compressed chunk: twice its size, plus one if it is stored as it is.
 CHUNK_HEAD_BYTES = 3
 BLOCK_BYTES_MAX = 1 << 23
-# More values than one byte of any stream holds: 1,040 bits of a bitmap take two.
+# The most values that a byte of any stream can hold: 1,040 bits of a bitmap take two bytes.
 VALUES_PER_BYTE_MAX = 520
-# Claims up to this many times the compressed bytes, plus some, are believed: memory for them is there.
+# Counts up to this many times the compressed bytes, plus PLAUSIBLE_BYTES, are accepted without decoding the stream.
 PLAUSIBLE_RATIO = 8
 PLAUSIBLE_BYTES = 1 << 20
 DEPTH_MAX = 64
@@ -98,9 +98,9 @@ class OrcFootprint:
         self._compression = postscript.get(2, 0)
         self._block_bytes = postscript.get(3, 0)
         if self._compression >= len(COMPRESSIONS):
-            raise pa.ArrowInvalid(f"the file is compressed with ORC's codec {self._compression}, which is not known")
+            raise pa.ArrowInvalid(f"the file is compressed with ORC's codec {self._compression}, which is unknown")
         if COMPRESSIONS[self._compression] == "lzo":
-            raise pa.ArrowInvalid("the file is compressed with LZO, which qcore does not read: write it with zstd")
+            raise pa.ArrowInvalid("the file is compressed with LZO, which qcore cannot read; write it with zstd")
         if self._compression and not 0 < self._block_bytes <= BLOCK_BYTES_MAX:
             raise pa.ArrowInvalid(f"its blocks have {self._block_bytes} bytes; ORC's have up to {BLOCK_BYTES_MAX}")
         footer_bytes = postscript.get(1, 0)

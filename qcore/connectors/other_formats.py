@@ -113,13 +113,13 @@ def read_row_count(format: FileFormat, location: Location) -> int | None:
 
 
 def _in_plan(format: FileFormat, location: Location, read: Callable[[], Reader]) -> Reader:
-    """What `read` returns. Its errors become PlanErrors that name the file."""
+    """Return the result of `read`. Its errors become PlanErrors that name the file."""
     try:
         return read()
     except FileNotFoundError as error:
         raise PlanError(f"no such file: {location.path}") from error
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise PlanError(f"{location.path} is damaged or no {format.name} file: {error}") from error
+        raise PlanError(f"{location.path} is not a valid {format.name} file: {error}") from error
 
 
 def _open_with(open_reader: Callable[[Any], Reader], location: Location) -> tuple[Reader, Any]:
@@ -220,7 +220,7 @@ def _ipc_batches(
 
 
 def _orc_open(location: Location) -> tuple[Any, OrcFootprint, Any]:
-    """(pyarrow's reader, what the file claims to hold, the file)."""
+    """(pyarrow's reader, the counts and lengths in the file's tail, the file)."""
     import pyarrow.orc
 
     def open_reader(file: Any) -> tuple[Any, OrcFootprint]:

@@ -16,7 +16,7 @@ from qcore.record import record
 VALUE, NUMBER = "value", "number"
 # Rows of a split: some milliseconds of work.
 SPLIT_ROWS = 1 << 20
-# A task lists all splits before it reads: 10^13 values in sections of SPLIT_ROWS took 13 s and their memory.
+# A task lists all splits before it reads. For 10^13 values in sections of SPLIT_ROWS that took 13 s and much memory.
 SPLITS_MAX = 1024
 
 
@@ -79,7 +79,7 @@ class SeriesTable:
         end = split.start + split.length
         for start in range(split.start, end, batch_rows):
             positions = np.arange(start, min(start + batch_rows, end), dtype=np.int64)
-            # Both ends fit into 64 bits, so a product that wraps around is right again after the addition.
+            # Both ends fit into 64 bits, so the sum is correct even if the product wraps around.
             columns = {VALUE: self.values.start + positions * self.values.step, NUMBER: positions + 1}
             if not schema.names:
                 yield pa.RecordBatch.from_arrays([pa.nulls(len(positions))], ["rows"]).select([])

@@ -1,9 +1,9 @@
-"""Checks of Arrow data that this process did not make, before anything follows its pointers.
+"""Checks of Arrow data that this process did not make, before its pointers are used.
 
 Such data may be malformed: offsets outside their buffer, indices outside their dictionary, text that is not UTF-8.
 pyarrow compares lengths with the sizes of buffers (`validate()`, a few microseconds an array). The checks that need a
-pass over the rows are in `qcore_ext.data.checked_stream`, and for the strings of tables in memory in
-`qcore_ext.data.row_check`, which runs when rows are first loaded and so reads what is read anyway.
+pass over the rows are in `qcore_ext.data.checked_stream`. For the strings of tables in memory they are in
+`qcore_ext.data.row_check`, which runs when rows are first loaded and are in the cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qcore.errors import ExecutionError
 from qcore_ext.data.checked_stream import check_batch
 from qcore_ext.data.row_check import RowChecks
 
-# Values of a BatchStream's `trust`. The engine checks at import what they exclude.
+# Values of a BatchStream's `trust`. At import the engine makes the checks that they do not cover.
 TRUST_NOTHING = "nothing"
 TRUST_LAYOUT = "layout"  # pyarrow decoded the batches: only text is unchecked
 TRUST_EVERYTHING = "everything"  # this process made or checked the batches
@@ -59,12 +59,12 @@ def explain(batch: pa.RecordBatch, error: Exception) -> str:
 
 
 def needs_a_pass(type: pa.DataType) -> bool:
-    """Whether malformed values of the type are dangerous, and only a look at each value finds them."""
+    """Whether malformed values of the type are dangerous, and only reading each value finds them."""
     return not (pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
 def _data_bytes(chunk: pa.Array) -> int:
-    """The size of the buffer that offsets point into; 0 for views, which tell the sizes of theirs."""
+    """The size of the buffer that offsets point into; 0 for views, whose arrays contain the sizes."""
     type = chunk.type
     if pa.types.is_string_view(type) or pa.types.is_binary_view(type):
         return 0
@@ -114,7 +114,7 @@ class SoundColumns:
         return checked
 
     def require(self, data: pa.Table, columns: Sequence[str], start: int, length: int) -> None:
-        """Check rows, and others near them; ExecutionError if one is malformed. `data`: the Table, or its equal."""
+        """Check rows, and others near them. ExecutionError if one is malformed. `data` is the Table or an equal one."""
         for name in columns:
             for check, first in self._unknown(data, name, start, length):
                 check.require(start - first, length)
@@ -122,13 +122,13 @@ class SoundColumns:
     def to_check(self, data: pa.Table, columns: Sequence[str], start: int, length: int) -> list[list[RowChecks]] | None:
         """Return the `row_checks` of a stream over rows of the columns; None if nothing is left to check.
 
-        What is checked by chunks is checked now. ExecutionError if it is malformed.
+        Columns that are checked by chunks are checked in this call. ExecutionError if one is malformed.
         """
         checks = [[check for check, _ in self._unknown(data, name, start, length)] for name in columns]
         return checks if any(checks) else None
 
     def text_checks(self, data: pa.Table, columns: Sequence[str]) -> list[list[RowChecks]]:
-        """Return for each column the checks of its chunks that have rows, also of those that are sound, in order.
+        """Return for each column the checks of its chunks that have rows, in order, including sound ones.
 
         No checks for a column of another type than strings.
         """

@@ -1,4 +1,4 @@
-"""Make a Table of whatever a user passes as a data source."""
+"""Make a Table of any object that a user may pass as a data source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qcore_ext.data.checked_stream import CheckedBatch, CheckedStream
 
 # Packages whose frames a module of qcore makes tables of, imported when needed: package -> (module, function).
 FOREIGN_FRAMES = {"pyspark": ("qcore.spark.source", "spark_table")}
-# Packages with frames in memory. These become Arrow tables at once, so that they have splits and a row count.
+# Packages with frames in memory. Their frames are converted to Arrow tables, so that they have splits and a row count.
 MEMORY_FRAMES = frozenset({"pandas", "polars", "pyarrow", "modin", "cudf", "arro3", "nanoarrow"})
 SUPPORTED = (
     "a path, glob or list of files, Arrow data, a pandas or polars frame, a pyarrow Dataset, or a Spark DataFrame"
@@ -78,7 +78,7 @@ def table_from(source: Any, on_schema_change: str | None = None, trusted: bool =
         return ArrowTable(pa.Table.from_batches([batch]), trusted)
     if isinstance(source, Table):
         return under_policy(source, on_schema_change)
-    raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is no table source; use {SUPPORTED}")
+    raise PlanError(f"a {type(source).__module__}.{type(source).__qualname__} is not a table source; use {SUPPORTED}")
 
 
 def table_of_stream(source: Any, trusted: bool = False) -> pa.Table:
@@ -93,7 +93,7 @@ def table_of_stream(source: Any, trusted: bool = False) -> pa.Table:
 
 def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str, trusted: bool) -> Table:
     if not source:
-        raise PlanError(f"an empty {type(source).__name__} is no table source; use {SUPPORTED}")
+        raise PlanError(f"an empty {type(source).__name__} is not a table source; use {SUPPORTED}")
     if all(isinstance(part, (str, os.PathLike)) for part in source):
         return FileTable(source, on_schema_change=on_schema_change)
     if all(isinstance(part, (pa.RecordBatch, pa.Table)) for part in source):
@@ -101,7 +101,7 @@ def _sequence_table(source: list[Any] | tuple[Any, ...], on_schema_change: str, 
     if len(source) == 2 and isinstance(source[0], (str, os.PathLike, list, tuple)):
         return FileTable(source[0], source[1], on_schema_change=on_schema_change)
     kinds = ", ".join(sorted({type(part).__name__ for part in source}))
-    raise PlanError(f"a {type(source).__name__} of {kinds} is no table source; use {SUPPORTED}")
+    raise PlanError(f"a {type(source).__name__} of {kinds} is not a table source; use {SUPPORTED}")
 
 
 def _one_table(parts: list[Any] | tuple[Any, ...], on_schema_change: str, trusted: bool) -> pa.Table:

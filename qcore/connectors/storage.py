@@ -56,7 +56,7 @@ class Location:
     access: FileAccess | None = field(default=None, compare=False)
 
     def check(self) -> None:
-        """Raise PlanError if `access` denies the file. A link may lead elsewhere since the file was found."""
+        """Raise PlanError if `access` denies the file. A link may have changed since the file was found."""
         if self.access is not None and self.filesystem is None:
             self.access.check_path(self.path)
 
@@ -109,7 +109,7 @@ def read_in_threads(read: Callable[[File], Found], files: Sequence[File]) -> lis
         with ThreadPoolExecutor(FILE_THREADS, "qcore-footer") as pool:
             try:
                 answers = pool.map(read, files)
-            except RuntimeError:  # the interpreter shuts down, and a pool starts no threads any more
+            except RuntimeError:  # the interpreter shuts down, so the pool starts no threads
                 pass
             else:
                 return list(answers)

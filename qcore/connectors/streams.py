@@ -46,7 +46,7 @@ class TableStream:
 
 
 def stream_of_values(data: pa.Table | pa.RecordBatch) -> TableStream:
-    """Return the rows of a Values node as a stream. They were checked when the plan was made, which keeps them alive.
+    """Return the rows of a Values node as a stream. The plan keeps the rows alive, and checked them when it was made.
 
     The stream returns whole chunks, which TableScan cuts, because each batch from pyarrow may take the GIL.
     """

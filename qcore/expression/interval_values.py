@@ -67,7 +67,7 @@ def parse_span(text: str) -> Any:
         part = _span_of(*(Fraction(count) * sign * size for size in sizes))
         total, at = [t + p for t, p in zip(total, part, strict=True)], found.end()
     if at == 0 or rest[at:].strip():
-        raise ValueError(f"{text!r} is no interval; write numbers with units, as in '1 month 3 days 04:05:06'")
+        raise ValueError(f"{text!r} is not an interval; write numbers with units, as in '1 month 3 days 04:05:06'")
     return pa.MonthDayNano(list(map(int, total)))
 
 
@@ -80,7 +80,7 @@ def parse_span_or_null(text: str) -> Any:
 
 
 def age(late: datetime.datetime, early: datetime.datetime) -> Any:
-    """The difference in years and months, days, and time, as in PostgreSQL: early's month gives the borrowed days."""
+    """The difference in years and months, days, and time. Borrowed days come from early's month, as in PostgreSQL."""
     sign = 1
     if late < early:
         late, early, sign = early, late, -1
@@ -118,5 +118,5 @@ def interval_multiply(span: Any, times: float | Fraction) -> Any:
 def interval_divide(span: Any, by: float) -> Any:
     """The interval divided by a number. ValueError for 0."""
     if by == 0:
-        raise ValueError("division by zero; nullif(divisor, 0) as the divisor gives null instead")
+        raise ValueError("division by zero; divide by nullif(divisor, 0) to get null instead")
     return interval_multiply(span, 1 / Fraction(by))

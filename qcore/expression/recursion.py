@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from qcore.errors import PlanError
 from qcore_ext.ground.process import ProcessLock
 
-# Calls within calls that Python code may reach. Code that calls itself through map() or a generator takes about 600
-# bytes of the C stack a call: 8 MB end after 13,000.
+# The limit of nested Python calls. A recursive call through map() or a generator takes about 600 bytes of the C stack,
+# so 8 MB are enough for 13,000 calls.
 _LIMIT = 8_000
-# That of a parser, whose calls are of Python alone and take nothing of it. A level of brackets takes twenty.
+# The limit for a parser. Its calls are pure Python and use no C stack. A level of brackets takes twenty calls.
 PARSER_LIMIT = 20_000
 _lock = ProcessLock()
-#: The limits of the contexts that are open in all threads, behind the limit before the first.
+#: The limit before the first context was opened, then the limits of the contexts that are open in all threads.
 _limits: list[int] = []
 
 
 @contextmanager
 def deep_recursion(limit: int = _LIMIT) -> Iterator[None]:
-    """In this context Python code may be nested deeper. The limit is one of the process: the largest that is open."""
+    """A context in which Python calls may nest deeper. The process has one limit: the largest of its open contexts."""
     with _lock:
         if not _limits:
             _limits.append(sys.getrecursionlimit())

@@ -1,7 +1,7 @@
 """Constants as pyarrow scalars, made without pandas.
 
-The first call of pa.scalar() or pa.array() in a process imports pandas if it is installed. That takes longer than to
-plan and run a small query.
+The first call of pa.scalar() or pa.array() in a process imports pandas if it is installed. The import takes longer
+than planning and running a small query.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def scalar_of(value: Any, type: pa.DataType | None = None) -> pa.Scalar:
 
 
 def _bytes_of(value: Any, type: pa.DataType) -> tuple[bytes, ...] | None:
-    """The buffers of an array of the value; None for values and types that pyarrow is left to convert."""
+    """The buffers of an array of the value; None for values and types that pyarrow must convert."""
     try:
         if isinstance(value, bool):
             return (bytes([value]),) if type == pa.bool_() else None
@@ -96,7 +96,7 @@ def _decimal(value: Any, type: pa.DataType) -> tuple[bytes, ...] | None:
 
 
 def _is(value: Any, kind: type) -> bool:
-    """Whether the value is of this class, and not of a class below it, which pyarrow may read otherwise."""
+    """Whether the value's class is exactly this one. pyarrow may convert values of derived classes differently."""
     return type(value) is kind
 
 

@@ -16,7 +16,7 @@ from qcore.record import record
 class Expr:
     """An expression over the columns of a plan node's input. Build with col() and lit(); combine with operators."""
 
-    #: The names of the columns, once they were asked for.
+    #: A cache of the names of the columns.
     __slots__ = ("_names",)
     _names: frozenset[str]
     # __eq__ builds an expression, so hashing goes by identity.
@@ -201,8 +201,8 @@ class Alias(Expr):
 @record(frozen=True, eq=False, slots=True)
 class Lambda(Expr):
     """A function of a list's elements, the second argument of calls such as list_transform. `body` is an expression
-    over columns named `parameters`. It reads no others: values of the input are further arguments of the call. So code
-    that finds or replaces columns of the input need not look into it.
+    over columns named `parameters` and reads no other columns: values of the input are further arguments of the call.
+    Code that finds or replaces columns of the input can therefore ignore the body.
     """
 
     parameters: tuple[str, ...]
@@ -353,12 +353,12 @@ def substitute(expr: Expr, by_name: dict[str, Expr]) -> Expr:
     parts = children(expr)
     if not parts or column_names(expr).isdisjoint(by_name):
         return expr
-    # Loops and comprehensions of lists take nothing of the C stack at each level, as map() and generators do.
+    # Loops and list comprehensions use no C stack at each level; map() and generators do.
     return rebuild(expr, tuple([substitute(part, by_name) for part in parts]))
 
 
 def close_lambda(body: Expr, names: tuple[str, ...]) -> tuple[Lambda, tuple[Expr, ...]]:
-    """A Lambda with `body`, and the columns that its further parameters stand for.
+    """A Lambda with `body`, and the columns whose values are passed as its further parameters.
 
     The first parameters are the columns `names`. The body's other columns become further parameters.
     """

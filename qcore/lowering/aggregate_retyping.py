@@ -1,4 +1,4 @@
-"""Programs of an aggregation whose input columns have wider types than the plan declares. SPEC D6."""
+"""Programs of an aggregation whose input columns have wider types than the plan declares."""
 
 from __future__ import annotations
 

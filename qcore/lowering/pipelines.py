@@ -1,6 +1,6 @@
 """Plan → pipelines of operators; the only place that builds operators.
 
-The tree is cut at every input of a node but one (SPEC V1) and at LocalPartition (V2). A pipeline is a list of steps;
+The tree is cut at every input of a node but one and at LocalPartition (V2). A pipeline is a list of steps;
 each step makes one operator for one driver of a run, so that every driver gets instances of its own (V4). What drivers
 share (split queues, join bridges, exchange queues, limits) is a part of the run, made once for it and handed to the
 operators' constructors. Nothing here is of one run: a lowered plan may be run any number of times. Operators that few
@@ -418,7 +418,7 @@ class Lowering:
     def _join(
         self, node: p.HashJoin | p.NestedLoopJoin, left_keys: Sequence[str] | None, right_keys: Sequence[str] | None
     ) -> Pipeline:
-        """The pipeline of the build side ends in HashBuild. That of the probe side continues (SPEC V15)."""
+        """The pipeline of the build side ends in HashBuild. That of the probe side continues."""
         from qcore_ext.join.bridge import JoinBridge
         from qcore_ext.join.hash_join_probe import HashProbe
 

@@ -1,4 +1,4 @@
-"""Recursive queries: each round runs a plan over the rows of the previous round. SPEC Q2.
+"""Recursive queries: each round runs a plan over the rows of the previous round.
 
 Rows are returned as they are computed, so that a LIMIT above can end an endless recursion. In the plan of a round a
 Values node replaces the working table.
@@ -108,7 +108,7 @@ class RecursiveRows:
 
     def _widen(self, batch: pa.RecordBatch) -> PyBatch:
         """A round's batch under the union's names, by position. Types that its sources have widened become those of the
-        recursion (SPEC D6).
+        recursion.
         """
         names = self._schema.names
         rows = PyBatch.from_arrow(pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names), None, True)

@@ -1,4 +1,4 @@
-"""Compiling an expression again for columns of wider types than its plan declares. SPEC D6.
+"""Compiling an expression again for columns of wider types than its plan declares.
 
 Some rows were computed with the narrower type, so the wider type must not change the meaning of the expression. The
 types of exact values do not matter for a comparison, nor for a sum or a product of integers and decimals. They do

@@ -1,4 +1,4 @@
-"""Plan → cheaper plan of the same rows."""
+"""The optimizer: rewrites a plan to a cheaper plan that returns the same rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize", "source_statistics"
 
 @record(frozen=True)
 class _Context:
-    """What rules know beside the plan: new ids, the columns it must give, how many rows to expect, what nodes give."""
+    """The arguments of rules beside the plan: new node ids, the output columns, estimates of rows, node meanings."""
 
     ids: NodeIds
     output: list[str]
@@ -76,7 +76,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
-# Rules that have nothing to do in a plan without any of these nodes, kinds of joins, or properties of aggregates.
+# A rule runs only if the plan has one of these nodes, kinds of joins, or properties of aggregates.
 _NEEDS: dict[str, frozenset[str]] = {
     "series": frozenset({"Unnest"}),
     "marks": MARK_KINDS,
@@ -89,25 +89,25 @@ _NEEDS: dict[str, frozenset[str]] = {
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
 }
-# Rules that may drop a subplan which others read.
+# Rules that may drop a subplan that other parts of the plan read.
 _DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits", "empty_relations"})
 # Names of the rules, in the order in which they are first applied.
 RULES = tuple(dict.fromkeys(name for name, _ in _ORDERED_RULES))
 
 
 def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Collection[str] = ()) -> PlanNode:
-    """A plan that gives the same columns and rows with less work.
+    """Return a plan that computes the same columns and rows with less work.
 
-    Ids of scans and ids the user chose stay; the others are numbered anew.
+    Ids of scans and ids that the user chose are kept. Other nodes are renumbered.
 
     Parameters
     ----------
     plan : PlanNode
         Any plan.
     statistics : callable, optional
-        TableStatistics of a Scan, or None where nothing is known. By default each scan's source is asked.
+        Returns the TableStatistics of a Scan, or None if they are unknown. By default those of the scan's source.
     without : collection of str
-        Names of RULES to leave out: every rule only saves work, which tests check by doing without.
+        Names of RULES to omit. No rule changes the result of a plan; tests check this by omitting rules.
     """
     context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics()))
     with bounded_depth():
@@ -143,7 +143,7 @@ def _parts(plan: PlanNode) -> set[str]:
 
 
 def source_statistics() -> StatisticsOf:
-    """A function that gives what a scan's own source knows. Each source is asked once."""
+    """Return a function that returns the statistics of a scan's source. It calls each source once."""
     known: dict[int, TableStatistics] = {}
 
     def of_scan(scan: Scan) -> TableStatistics | None:

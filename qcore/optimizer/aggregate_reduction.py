@@ -1,7 +1,8 @@
 """Rule: an aggregate whose groups are joined with few keys computes only those groups.
 
-A correlated subquery (TPC-H Q2, Q17, Q20) becomes an aggregate over all of a large table, joined with a few parts. A
-semi join with a copy of the filtered scan those parts come from, below the aggregate, leaves only their rows to group.
+A correlated subquery (TPC-H Q2, Q17, Q20) becomes an aggregate over all of a large table, joined with few rows of
+another. Those rows come from a filtered scan. The rule adds a semi join with a copy of that scan below the aggregate,
+so that only rows with these keys are grouped.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
 from qcore.plan.schema import MARK_KINDS, same_type
 
-# Part of the groups left, at most; and the copied scan's rows, as part of those of the largest input below, at most.
+# The rule applies if at most this fraction of the groups remains, and if the copied scan reads at most this fraction of
+# the rows of the aggregate's largest input.
 GROUPS_MAX = 0.2
 SCAN_COST_MAX = 0.25
 
-# Kinds that give no row for an unmatched right (left) one.
+# Join kinds without output rows for unmatched right (left) rows.
 _DROPS_RIGHT = frozenset({"inner", "left", "left_semi", "left_anti", "mark"})
 _DROPS_LEFT = frozenset({"inner", "right", "right_semi", "right_anti"})
 
@@ -30,7 +32,7 @@ Source = tuple[PlanNode, str]
 
 
 def reduce_aggregates(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
-    """The plan with semi joins below aggregates of which few groups are wanted."""
+    """Return the plan with semi joins below aggregates of which few groups are used."""
     return transformed(plan, lambda node: _reduce(node, ids, estimator) if isinstance(node, HashJoin) else node, ids)
 
 
@@ -46,7 +48,7 @@ def _reduce(node: HashJoin, ids: NodeIds, estimator: Estimator) -> PlanNode:
 def _reduced(
     side: PlanNode, keys: list[tuple[str, str]], other: PlanNode, ids: NodeIds, estimator: Estimator
 ) -> PlanNode:
-    """`side`, whose keys are compared with those of `other`, with its aggregate reduced where that pays."""
+    """Return `side`, whose keys are compared with those of `other`, with its aggregate reduced if that saves work."""
     if isinstance(side, Filter):
         return rebuilt(side, [_reduced(side.child, keys, other, ids, estimator)])
     if isinstance(side, Project):
@@ -67,7 +69,7 @@ def _reduced(
 
 
 def _is_reduced(node: PlanNode, column: str) -> bool:
-    """Whether a semi join on the column stands below already."""
+    """Whether there is already a semi join on the column below."""
     return any(
         isinstance(below, HashJoin) and below.kind == "left_semi" and below.left_keys == (column,)
         for below in node.walk()
@@ -75,7 +77,7 @@ def _is_reduced(node: PlanNode, column: str) -> bool:
 
 
 def _best_source(other: PlanNode, other_key: str, child: PlanNode, column: str, estimator: Estimator) -> Source | None:
-    """The filtered scan with the fewest keys that `other_key` can be one of, if it is worth copying."""
+    """The smallest filtered scan with all values of `other_key`, if copying it saves work."""
     groups = estimator.column(child, column).distinct
     rows = max(estimator.rows(below) for below in child.walk())
     best: Source | None = None
@@ -92,7 +94,7 @@ def _best_source(other: PlanNode, other_key: str, child: PlanNode, column: str, 
 
 
 def _sources(node: PlanNode, name: str) -> Iterator[Source]:
-    """Filtered scans in `node` whose column holds every value that column `name` of `node` has."""
+    """Filtered scans in `node` with a column that contains every value of the column `name` of `node`."""
     if _is_filtered_scan(node):
         yield node, name
     elif isinstance(node, Filter):
@@ -117,7 +119,7 @@ def _sources_of_join(node: HashJoin, name: str) -> Iterator[Source]:
         yield from _sources(node.right, name)
     if node.kind not in ("inner", "left_semi", "right_semi"):
         return
-    # A key's values are also the other side's.
+    # An output row has the same key value on both sides.
     for a, b in zip(node.left_keys, node.right_keys, strict=True):
         if in_left and a == name:
             yield from _sources(node.right, b)

@@ -1,4 +1,4 @@
-"""Rule: a left join of which only the rows without a match are wanted is an anti join."""
+"""Rule: a left join becomes an anti join if a filter keeps only rows without a match."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qcore.plan.nodes import Filter, HashJoin, PlanNode, Project
 
 
 def make_anti_joins(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan with LEFT JOIN … WHERE key IS NULL as anti joins: a key of a row that has a match is never null."""
+    """Return the plan with LEFT JOIN … WHERE key IS NULL as anti joins. The key of a matched row is never null."""
     return transformed(plan, lambda node: _as_anti_join(node, ids), ids)
 
 

@@ -9,13 +9,17 @@ from qcore.optimizer.nodes import schema_of_join, transformed
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 
-# Building on the kept side of a semi, anti or outer join costs flags of who matched; it must pay well.
+# If a semi, anti or outer join builds on the side whose rows it keeps, it must mark the matched build rows. The other
+# side must therefore be larger by this factor.
 KEPT_SIDE_RATIO = 4.0
 _KEEPS_LEFT = frozenset({"left_semi", "left_anti", "left"})
 
 
 def choose_build_sides(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
-    """The plan with the inputs of inner joins swapped, and others marked, so that the smaller one is built on."""
+    """Return the plan with the smaller input of each join as its build side.
+
+    The inputs of inner joins are swapped; other joins get their attribute `build`.
+    """
     return transformed(plan, lambda node: _choose(node, estimator), ids)
 
 

@@ -1,6 +1,6 @@
-"""How many rows a node gives, guessed from what the sources know.
+"""Estimates of the number of rows of a node, from the statistics of the sources.
 
-Guesses are for comparing plans: a missing statistic gives a moderate default, never an error.
+The estimates are used to compare plans. A missing statistic is replaced by a moderate default; it is never an error.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ OTHER_FRACTION = 0.5
 ROUNDS = 10.0
 LIST_LENGTH = 4.0
 WORKING_ROWS = 100.0  # of one round of a recursive query
-# How many times more rows than estimated an input counts for whose size is not known, and a join if nothing tells how
-# often its keys repeat. Joins that cannot give more rows than an input has come first then.
+# Estimates are multiplied by this factor for an input of unknown size, and for a join if it is unknown how often its
+# keys repeat. Joins that return at most as many rows as an input are then preferred.
 UNCERTAINTY = 4.0
-# Values of a column nothing is known about, for x = constant.
+# Assumed numbers of distinct values of a column without statistics, for x = constant.
 TEXT_VALUES = 20.0
 NUMBER_VALUES = 100.0
 
@@ -66,10 +66,10 @@ _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less"
 
 @record(frozen=True)
 class ColumnEstimate:
-    """What is guessed of a column.
+    """Estimates of a column.
 
-    `distinct` are its values over the whole table, an upper bound unless `known`; `rows` is the size of the table it
-    comes from, before any filter; `origin` tells columns of one table from those of another.
+    `distinct` is the number of distinct values in the whole table; it is an upper bound unless `known`. `rows` is the
+    size of the column's table before any filter. `origin` identifies that table.
     """
 
     distinct: float
@@ -82,7 +82,7 @@ class ColumnEstimate:
 
 
 class Estimator:
-    """Row counts of nodes; remembers them."""
+    """Estimates the row counts of nodes and the statistics of columns. Results are cached."""
 
     def __init__(self, statistics: StatisticsOf) -> None:
         self._statistics = statistics
@@ -90,14 +90,14 @@ class Estimator:
         self._columns: dict[tuple[PlanNode, str], ColumnEstimate] = {}
 
     def rows(self, node: PlanNode) -> float:
-        """Rows the node gives, at least 1."""
+        """The estimated number of output rows of a node, at least 1."""
         found = self._rows.get(node)
         if found is None:
             found = self._rows[node] = max(1.0, self._count(node))
         return found
 
     def column(self, node: PlanNode, name: str) -> ColumnEstimate:
-        """What is guessed of an output column."""
+        """The estimates of an output column."""
         key = (node, name)
         found = self._columns.get(key)
         if found is None:
@@ -105,7 +105,7 @@ class Estimator:
         return found
 
     def uncertainty(self, node: PlanNode) -> float:
-        """How many times more rows than estimated the node may give, by what is not known of its inputs' sizes."""
+        """A factor by which the node may return more rows than estimated, because sizes of inputs are unknown."""
         if isinstance(node, Scan):
             statistics = self._statistics(node)
             return UNCERTAINTY if statistics is None or statistics.row_count is None else 1.0
@@ -174,7 +174,7 @@ class Estimator:
         if node.kind in MARK_KINDS:
             return left
         if node.condition is not None:
-            # Expressions of both sides' columns ask how many rows the join has: so many, but for the condition.
+            # The estimates of a column of the join use the number of its rows. The condition is ignored there.
             self._rows[node] = max(1.0, left * right * fraction)
             fraction *= self.fraction(node.condition, node)
         inner = left * right * fraction
@@ -184,12 +184,12 @@ class Estimator:
     def _semi_fraction(
         self, node: HashJoin, pairs: Sequence[tuple[str, str]], kept: PlanNode, other: PlanNode
     ) -> float:
-        """Part of the kept side's rows that comes through a semi or anti join."""
+        """The fraction of the kept side's rows that a semi or anti join returns."""
         matched = self._matched(node, kept, other, pairs)
         return max(0.05, 1.0 - matched) if "anti" in node.kind else matched
 
     def _matched(self, node: HashJoin, kept: PlanNode, other: PlanNode, pairs: Sequence[tuple[str, str]]) -> float:
-        """Part of the rows of `kept` that have a match in `other`."""
+        """The fraction of the rows of `kept` that have a match in `other`."""
         a = [self.column(kept, name) for name, _ in pairs]
         b = [self.column(other, name) for _, name in pairs]
         matched = min(1.0, self.rows(other) / max(combined(a), combined(b), 1.0))
@@ -285,7 +285,7 @@ class Estimator:
     # --- conditions ---
 
     def fraction(self, predicate: Expr, child: PlanNode) -> float:
-        """Part of the child's rows for which the predicate is true."""
+        """The fraction of the child's rows for which the predicate is true."""
         result = 1.0
         ranges: dict[str, list[float | None]] = {}
         for part in conjuncts(predicate):
@@ -304,7 +304,7 @@ class Estimator:
         return min(1.0, max(result, 1e-9))
 
     def _bound(self, part: Expr, child: PlanNode) -> tuple[str, str, float] | None:
-        """(column, end, value) of x < constant, where the column's own range is known."""
+        """(column, end, value) of x < constant, if the column's range is known."""
         if not isinstance(part, Call) or part.function not in _RANGES or len(part.arguments) != 2:
             return None
         function, (a, b) = part.function, part.arguments
@@ -366,7 +366,7 @@ class Estimator:
         return min(self._equal_fraction(a, child), self._equal_fraction(b, child))
 
     def _equal_fraction(self, expr: Expr, child: PlanNode) -> float:
-        """Part of the rows where `expr` has one given value."""
+        """The fraction of the rows in which `expr` has one given value."""
         column = self._computed(expr, child)
         type_ = child.schema.field(expr.name).type if isinstance(expr, Column) else None
         if column.known or (column.low is not None and (type_ is None or _has_steps(type_))):
@@ -379,12 +379,12 @@ _PART_VALUES = {"year": 10.0, "quarter": 4.0, "month": 12.0, "week": 53.0, "day"
 
 
 def _has_steps(type_: pa.DataType) -> bool:
-    """Whether a range of values of the type has so many: whole numbers and days."""
+    """Whether the length of a range of this type is its number of values: whole numbers and days."""
     return bool(pa.types.is_integer(type_) or pa.types.is_date(type_))
 
 
 def combined(columns: Sequence[ColumnEstimate]) -> float:
-    """Distinct values of several columns together: those of one table have no more than its rows."""
+    """The number of distinct combinations of columns. Columns of one table have at most as many as it has rows."""
     by_origin: dict[Any, tuple[float, float]] = {}
     for column in columns:
         distinct, rows = by_origin.get(column.origin, (1.0, column.rows))
@@ -398,10 +398,10 @@ def combined(columns: Sequence[ColumnEstimate]) -> float:
 def key_values(
     a: Sequence[ColumnEstimate], b: Sequence[ColumnEstimate], rows_a: float = 1.0, rows_b: float = 1.0
 ) -> float:
-    """What to divide the product of both sides' rows by, for a join on these keys.
+    """The divisor of the estimate rows_a * rows_b / divisor, for a join on these keys.
 
-    If the key of a side is unique, rows of the other side match at most one row each: the divisor is at least the rows
-    of the unique side, `rows_a` or `rows_b`.
+    If the key of a side is unique, each row of the other side matches at most one row. The divisor is then at least the
+    number of rows of the unique side, `rows_a` or `rows_b`.
     """
     if is_unique(b):
         return max(_values_of_unique(b, a), rows_b)
@@ -410,12 +410,13 @@ def key_values(
     values_a, values_b = combined(a), combined(b)
     if all(column.known for column in (*a, *b)):
         return max(values_a, values_b, 1.0)
-    # Upper bounds of distinct values hide that a foreign key has fewer values than rows. The smaller side's is nearer.
+    # If the numbers are only upper bounds, a foreign key seems to have as many values as rows. The smaller bound is
+    # more accurate.
     return max(min(values_a, values_b), 1.0)
 
 
 def _values_of_unique(key: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:
-    """The values among which those of `others` are, if `key` is unique in its table."""
+    """The number of values that `others` can have, if `key` is unique in its table."""
     in_range = values_in_range(key, others)
     if not all(column.known for column in (*key, *others)):
         return max(min(combined(key), combined(others)), in_range)
@@ -423,19 +424,19 @@ def _values_of_unique(key: Sequence[ColumnEstimate], others: Sequence[ColumnEsti
 
 
 def is_unique(columns: Sequence[ColumnEstimate]) -> bool:
-    """Whether a column alone looks like a key of its table.
+    """Whether one of the columns seems to be a key of its table.
 
-    It has as many distinct values as the table has rows, counted, or as many whole numbers in its range. Each row of
-    another table then has one match at most.
+    It has as many distinct values, or as many whole numbers in its range, as the table has rows. Each row of another
+    table then has at most one match.
     """
     return any((column.known or column.low is not None) and column.distinct >= column.rows > 1.0 for column in columns)
 
 
 def values_in_range(keys: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:
-    """How many values of a unique key lie where the other side's values do: which of them the key's own table still
-    has, after filters, is the part of the other side's rows that find a match. At least 1.
+    """The number of values of a unique key within the range of the other side's values, at least 1.
 
-    Dates of a calendar of 200 years, of which a table of sales has five, are the reason not to take the whole key.
+    The fraction of these values that remains after filters is the fraction of the other side's rows with a match.
+    Values outside the range must not count: a calendar may have 200 years, and a table of sales only five of them.
     """
     found = 1.0
     for key, other in zip(keys, others, strict=True):
@@ -449,7 +450,7 @@ def values_in_range(keys: Sequence[ColumnEstimate], others: Sequence[ColumnEstim
 
 
 def as_number(value: Any) -> float | None:
-    """A value on a number line, for parts of ranges; None for what has none (text)."""
+    """The value as a number, to compute fractions of ranges. None for types that are not numeric or temporal."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float, Decimal)):
@@ -470,5 +471,5 @@ def _range_fraction(column: ColumnEstimate, low: float | None, high: float | Non
         return 1e-6
     if column.high == column.low:
         return 1.0
-    # A range may cover fewer than one value's step.
+    # A condition's range may be smaller than the distance of two values.
     return min(1.0, max((end - start) / (column.high - column.low), 1.0 / column.distinct, 1e-6))

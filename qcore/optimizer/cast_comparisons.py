@@ -1,7 +1,7 @@
-"""Comparisons of a widened value with a constant: cast(x as int64) >= 1 is x >= 1.
+"""Comparisons of a widened value with a constant: cast(x as int64) >= 1 becomes x >= 1.
 
-The cast must keep every value and the order of all of them, and the narrower type must have the constant exactly: one
-that rounds, may fail or cuts stays as it is written.
+The cast must keep every value and their order, and the narrower type must represent the constant exactly. Comparisons
+with a cast that rounds, truncates or may fail are not changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMPARED = COMPARISONS | {"is_distinct_from", "is_not_distinct_from"}
 
 
 def without_cast(expr: Call | In, schema: pa.Schema) -> Call | In:
-    """The comparison, or membership, of the value before its cast where that is the same; else `expr`."""
+    """Return the comparison or membership of the value before its cast, if it is equivalent; else `expr`."""
     if isinstance(expr, In):
         return _membership(expr, schema)
     if expr.function not in _COMPARED or len(expr.arguments) != 2:
@@ -47,7 +47,7 @@ def _membership(expr: In, schema: pa.Schema) -> In:
 
 
 def _narrowed(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None:
-    """The constant in the type that is cast from; None where that has it not, or where the cast loses something."""
+    """The constant in the cast's source type. None if that type cannot represent it, or if the cast changes values."""
     given = plain(expr_type(cast.argument, schema))
     if literal.value is None or not keeps_every_value(given, plain(cast.to)):
         return None
@@ -65,8 +65,8 @@ def _narrowed(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None
 
 
 def keeps_every_value(given: pa.DataType, to: pa.DataType) -> bool:
-    """Whether the cast changes no value and fails of none. Of dates it is to seconds and milliseconds: microseconds do
-    not reach as far.
+    """Whether the cast keeps every value and never fails. A date can be cast to seconds and milliseconds. The range of
+    microseconds is smaller than that of dates.
     """
     if pa.types.is_integer(given) and pa.types.is_integer(to):
         if pa.types.is_signed_integer(given) == pa.types.is_signed_integer(to):

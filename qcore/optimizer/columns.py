@@ -1,4 +1,4 @@
-"""Rule: read, compute and carry only the columns that are used."""
+"""Rule: only columns that are used are read, computed and kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from qcore.plan.schema import LEFT_ONLY, MARK_KINDS
 
 
 def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:
-    """The plan without columns that nothing uses; its output are the columns `output`, in this order."""
+    """Return the plan without unused columns. Its output has the columns `output`, in this order."""
     pruner = _Pruner(ids)
     return picked(pruner.prune_shared(pruner.prune(plan, set(output))), output, ids)
 
@@ -49,11 +49,11 @@ def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNo
 class _Pruner:
     def __init__(self, ids: NodeIds) -> None:
         self.ids = ids
-        # Columns wanted of each shared subplan, by the places that were pruned so far.
+        # For each shared subplan the columns that the readers pruned so far use.
         self.wanted: dict[str, set[str]] = {}
 
     def prune(self, node: PlanNode, wanted: set[str]) -> PlanNode:
-        """A node with at least the `wanted` columns of `node`; others only where leaving them out costs something."""
+        """Return a node with at least the `wanted` columns of `node`. Others remain if removing them has a cost."""
         if isinstance(node, Scan):
             return self._scan(node, wanted)
         if isinstance(node, Values):
@@ -90,7 +90,7 @@ class _Pruner:
         return rebuilt(node, [self.exact(node.child, node.child.schema.names)])
 
     def narrow(self, node: PlanNode, wanted: set[str]) -> PlanNode:
-        """A node with the wanted columns and no others: for inputs that are kept or copied."""
+        """Return a node with exactly the wanted columns, for inputs that are kept or copied."""
         pruned = self.prune(node, wanted)
         kept = [name for name in pruned.schema.names if name in wanted]
         return picked(pruned, kept, self.ids) if kept else pruned
@@ -123,7 +123,7 @@ class _Pruner:
             return self.prune(node.child, set())
         child = self.prune(node.child, _names_of(expressions.values()))
         if all(isinstance(expr, Column) and expr.name == name for name, expr in expressions.items()):
-            # It only left columns out, or in another order: who needs that sees to it.
+            # The projection only drops or reorders columns. Parents that need this order add a projection themselves.
             return child
         if len(expressions) == len(node.expressions):
             return rebuilt(node, [child])
@@ -171,7 +171,10 @@ class _Pruner:
         return node.with_fields(left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
 
     def _shared(self, node: Shared | SharedRead, wanted: set[str]) -> PlanNode:
-        """A place that reads a shared subplan; the subplan itself waits until all its places are known."""
+        """Prune a reader of a shared subplan.
+
+        The subplan is pruned later, when the columns of all readers are known.
+        """
         kept = [i for i, name in enumerate(node.schema.names) if name in wanted] or [0][: len(node.schema)]
         schema = pa.schema([node.schema.field(i) for i in kept])
         if isinstance(node, Shared):
@@ -182,7 +185,7 @@ class _Pruner:
         return node.with_fields(schema=schema, columns=columns)
 
     def prune_shared(self, plan: PlanNode) -> PlanNode:
-        """The plan with its shared subplans pruned to what all their places want."""
+        """Return the plan with each shared subplan pruned to the columns that its readers use."""
         waiting = {node.id: node for node in plan.walk() if isinstance(node, Shared)}
         while waiting:
             reads = [
@@ -203,7 +206,7 @@ class _Pruner:
         return transformed(plan, rule, self.ids)
 
     def _union(self, node: UnionAll, wanted: set[str]) -> PlanNode:
-        # A union keeps a column where only the number of rows counts.
+        # If only the number of rows is used, the union keeps one column.
         kept = [i for i, name in enumerate(node.schema.names) if name in wanted] or [0]
         inputs = [self.exact(child, [child.schema.names[i] for i in kept]) for child in node.inputs]
         if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
@@ -225,8 +228,8 @@ def _names_of_calls(calls: Iterable[AggregateCall]) -> set[str]:
 
 
 def _used_of(side: PlanNode, used: set[str]) -> set[str]:
-    """The columns that are used of an input of a join. Where only its rows count, one whose name the other input has
-    not: below a projection columns may be called as the other's are.
+    """The columns of a join's input that are used. If only the number of rows is used, and the input is a projection,
+    its first column: the columns below the projection may have the same names as those of the other input.
     """
     found = used & set(side.schema.names)
     below = side

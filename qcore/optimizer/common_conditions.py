@@ -1,7 +1,7 @@
-"""Rule: a condition that every branch of an OR has stands once, beside the OR.
+"""Rule: a condition that all branches of an OR have in common is moved out of the OR.
 
-(k = l and x) or (k = l and y) becomes k = l and (x or y): an equality of the two sides of a join becomes a key, and a
-condition on one table can be pushed to its scan. In SQL's three-valued logic both are the same, of nulls too.
+(k = l and x) or (k = l and y) becomes k = l and (x or y). An equality of the two sides of a join can then become a key,
+and a condition on one table can be pushed to its scan. Both forms are equal in SQL's three-valued logic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
 
 
 def factor_conditions(plan: PlanNode) -> PlanNode:
-    """The plan with what is common to the branches of an OR taken out of it, in filters and conditions of joins."""
+    """Return the plan with common conditions moved out of ORs, in filters and conditions of joins."""
     return transformed(plan, _factor_node)
 
 

@@ -1,7 +1,7 @@
-"""Rule: a constant stands for the column that a projection makes of it.
+"""Rule: expressions over a column that a projection sets to a constant use the constant itself.
 
-So it is a constant to all other rules: it is computed with, gathered into IN, compared with statistics, and equal
-subplans are equal although only one of them had it as a column. The column goes when nothing else reads it.
+Other rules can then fold it, collect it into IN and compare it with statistics. Two subplans also become equal if only
+one of them had the constant as a column. The column is dropped if nothing else reads it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from qcore.plan.nodes import (
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import LEFT_ONLY, MARK_KINDS, RIGHT_ONLY
 
-# Constants by the names of the columns that have no other value.
+# The constant of each column that has the same value in all rows, by name.
 Constants = dict[str, Literal]
 
 _KEEPS_LEFT = frozenset({"inner", "left", *LEFT_ONLY, *MARK_KINDS})
@@ -43,7 +43,7 @@ _KEEPS_RIGHT = frozenset({"inner", "right", *RIGHT_ONLY})
 
 
 def replace_constant_columns(plan: PlanNode) -> PlanNode:
-    """The plan with constants where expressions read columns that are constant, and what that makes simpler simpler."""
+    """Return the plan with constants in place of constant columns in expressions, and these expressions simplified."""
     replaced, _ = _replaced(plan)
     return plan if replaced is plan else simplify_plan(factor_conditions(replaced))
 
@@ -95,7 +95,7 @@ def _aggregate(node: Aggregate, known: Constants) -> tuple[PlanNode, Constants]:
 
 
 def _call(call: AggregateCall, known: Constants, schema: pa.Schema) -> AggregateCall:
-    """The call with constants inside what it computes; a column alone stays one, as functions want them."""
+    """Return the call with constants inside its expressions. An argument that is only a column is not replaced."""
     arguments = tuple(
         argument if isinstance(argument, Column) else _with_constants(argument, known, schema)
         for argument in call.arguments
@@ -108,7 +108,7 @@ def _call(call: AggregateCall, known: Constants, schema: pa.Schema) -> Aggregate
 
 def _join(node: HashJoin | NestedLoopJoin, left: Constants, right: Constants) -> tuple[PlanNode, Constants]:
     if node.condition is not None and (left or right):
-        # The condition is asked of rows as the inputs give them, before an outer join makes others null.
+        # The condition is evaluated over rows of the inputs, before an outer join adds nulls.
         both = pa.schema([*node.left.schema, *node.right.schema])
         inside = {name: literal for name, literal in {**left, **right}.items() if both.get_field_index(name) >= 0}
         condition = _with_constants(node.condition, inside, both)
@@ -120,8 +120,8 @@ def _join(node: HashJoin | NestedLoopJoin, left: Constants, right: Constants) ->
 
 
 def _with_constants(expr: Expr, known: Constants, schema: pa.Schema) -> Expr:
-    """The expression over fewer columns. What a constant would change the type of stays: 1 is decimal(1, 0) beside
-    decimals, and a column of integers is not.
+    """Return the expression with constants in place of columns. Parts whose type a constant would change are kept: next
+    to decimals the constant 1 is a decimal(1, 0), and a column of integers is not.
     """
     if not known or column_names(expr).isdisjoint(known):
         return expr

@@ -1,7 +1,7 @@
-"""Rule: what is computed of no rows gives no rows.
+"""Rule: nodes over empty inputs are replaced by empty inputs.
 
-A condition that never holds, or LIMIT 0, makes a Values node of no rows. Joins with it, and what stands above them, go
-too: an inner join has no rows, a left join gives nulls, an input of UNION ALL goes.
+A condition that is never true, and LIMIT 0, become a Values node without rows. An inner join with it also becomes
+empty. A left join becomes a projection that adds nulls. An empty input of UNION ALL is dropped.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from qcore.plan.nodes import (
 )
 from qcore.plan.schema import MARK_KINDS
 
-# Kinds without rows if the left, or the right input has none, and those that give the left rows if the right has none.
+# Join kinds that are empty if the left (right) input is empty, and kinds that return all left rows if the right input
+# is empty.
 _EMPTY_WITHOUT_LEFT = frozenset(
     {"inner", "left", "left_semi", "left_anti", "null_aware_anti", "right_semi", *MARK_KINDS}
 )
 _EMPTY_WITHOUT_RIGHT = frozenset({"inner", "right", "left_semi", "right_semi", "right_anti"})
 _ALL_WITHOUT_RIGHT = frozenset({"left_anti", "null_aware_anti"})
-# Kinds for which a condition that never holds is as a right input of no rows.
+# Join kinds for which a condition that is never true has the same effect as an empty right input.
 _NO_MATCH_AS_NO_RIGHT = frozenset({"inner", "left", "left_semi", "left_anti", "right_semi", "mark"})
 
 
 def drop_empty_relations(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan without nodes that certainly give no rows, or only nulls."""
+    """Return the plan without nodes that certainly return no rows, or only nulls."""
     return transformed(plan, lambda node: _dropped(node, ids), ids)
 
 
 def is_empty(node: PlanNode) -> bool:
-    """Whether it is a constant of no rows."""
+    """Whether the node is a Values node without rows."""
     return isinstance(node, Values) and node.data.num_rows == 0
 
 
@@ -98,7 +99,7 @@ def _is_false(condition: Expr | None) -> bool:
 
 
 def _beside(node: PlanNode, rows: PlanNode, values: list[Expr], ids: NodeIds) -> PlanNode:
-    """The rows with constants as further columns."""
+    """Return the rows with constants as additional columns."""
     return Project(ids.new(), node.schema, rows, (*map(col, rows.schema.names), *values))
 
 

@@ -1,4 +1,4 @@
-"""Rule: filters go down, and equalities of both sides of a join become its keys."""
+"""Rule: filters are pushed down, and equalities between the sides of a join become its keys."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Predicates = list[Expr]
 
 _KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", *MARK_KINDS})
 _KEEPS_RIGHT = frozenset({"inner", "right", "right_semi", "right_anti"})
-# Kinds whose condition may be applied to the left (right) input first.
+# Join kinds for which a condition on the left (right) input can be applied below the join.
 _CONDITION_ON_LEFT = frozenset({"inner", "right", "left_semi", "right_semi", "right_anti"})
 _CONDITION_ON_RIGHT = frozenset({"inner", "left", "left_semi", "left_anti", "right_semi", "mark"})
 _STRICT = frozenset({"add", "subtract", "multiply", "divide", "modulo", "negate", "abs", "upper", "lower", "substring"})
@@ -54,7 +54,7 @@ _NULL_REJECTING = COMPARISONS | {"like", "not_like", "ilike", "not_ilike", "is_n
 
 
 def push_filters(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan with every condition applied as early as it can be."""
+    """Return the plan with every condition applied as early as possible."""
     return _Pusher(ids).push(plan, [])
 
 
@@ -63,7 +63,7 @@ class _Pusher:
         self.ids = ids
 
     def push(self, node: PlanNode, predicates: Predicates) -> PlanNode:
-        """`node` with `predicates` applied to its output, at or below it."""
+        """Return `node` with `predicates` applied to its output, at the node or below it."""
         if isinstance(node, Filter):
             return self.push(node.child, _union(conjuncts(node.predicate), predicates))
         if isinstance(node, Project):
@@ -101,7 +101,7 @@ class _Pusher:
         return rebuilt(node, [self.push(node.child, below)], self.ids)
 
     def _through_unnest(self, node: Unnest, predicates: Predicates) -> PlanNode:
-        # A row of the input gives rows that agree in its columns: all of them pass, or none does.
+        # All rows made of one input row have its values, so a condition on these keeps all of them or none.
         made = {name for _, name in node.lists} | {node.ordinality}
         above: Predicates = []
         below: Predicates = []
@@ -111,7 +111,7 @@ class _Pusher:
         return self._filter(rebuilt(node, [self.push(node.child, below)], self.ids), above)
 
     def _through_window(self, node: Window, predicates: Predicates) -> PlanNode:
-        # A condition on what a window is partitioned by keeps or drops whole partitions.
+        # A condition on the partition keys of a window keeps or drops whole partitions.
         keys = set(node.partition_by)
         above: Predicates = []
         below: Predicates = []
@@ -123,7 +123,7 @@ class _Pusher:
     def _through_aggregate(self, node: Aggregate, predicates: Predicates) -> PlanNode:
         keys = dict(node.keys)
         if node.grouping_sets is not None:
-            # Only a key of every set has the rows' own value in all groups.
+            # Only a key that is in every set has the value of the input rows in all groups.
             common = set(range(len(node.keys))).intersection(*node.grouping_sets)
             keys = {name: key for i, (name, key) in enumerate(node.keys) if i in common}
         above: Predicates = []
@@ -180,7 +180,7 @@ class _Pusher:
     def _across_keys(
         self, node: Join, keys: Sequence[tuple[str, str]], on_left: Predicates, on_right: Predicates
     ) -> None:
-        """A condition on one side's key holds for the other's too where only equal keys come through."""
+        """Copy conditions on a key to the equal key of the other side, if the join drops rows without a match."""
         to_right = node.kind in ("inner", "left", "left_semi", "left_anti", "right_semi", "mark")
         to_left = node.kind in ("inner", "right", "left_semi", "right_semi", "right_anti")
         moved_left: Predicates = []
@@ -196,7 +196,7 @@ class _Pusher:
     def _joined(
         self, node: Join, left: PlanNode, right: PlanNode, new: Sequence[KeyPair], rest: Predicates
     ) -> PlanNode:
-        """The join over its new inputs, with further keys, and `rest` as its condition."""
+        """Return the join over new inputs, with additional keys, and `rest` as its condition."""
         if not new:
             condition = conjunction(rest)
             node = node if _same_condition(node.condition, condition) else node.with_fields(condition=condition)
@@ -212,8 +212,8 @@ class _Pusher:
 
 
 def _key_columns(node: Join, pairs: Sequence[KeyPair]) -> list[tuple[str, str]]:
-    """The pairs of key columns, with those of new keys that are columns of one type. Of others a condition may be true
-    of one and false of the other: 2**53 + 1 is equal to the double 2**53.
+    """The pairs of key columns, with new keys that are columns of one type. Between columns of different types a
+    condition can be true for one and false for the other: 2**53 + 1 is equal to the double 2**53.
     """
     columns = list(zip(node.left_keys, node.right_keys, strict=True)) if isinstance(node, HashJoin) else []
     for a, b in pairs:
@@ -225,8 +225,8 @@ def _key_columns(node: Join, pairs: Sequence[KeyPair]) -> list[tuple[str, str]]:
 
 
 def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Predicates:
-    """The predicate of what a projection computes its columns from: simpler where it meets a cast, a constant or a
-    whole condition there.
+    """Return the predicate over the input of a projection. It is simplified, because the projection's expressions may
+    be casts, constants or conditions.
     """
     made = substitute(predicate, by_name)
     if all(isinstance(by_name[name], Column) for name in column_names(predicate)):
@@ -236,7 +236,7 @@ def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Pred
 
 
 def _union(a: Sequence[Expr], b: Sequence[Expr]) -> Predicates:
-    """Both lists' predicates, each once."""
+    """The predicates of both lists, without repetitions."""
     result = list(a)
     result += [part for part in b if not any(same(part, other) for other in result)]
     return result
@@ -247,7 +247,7 @@ def _same_condition(a: Expr | None, b: Expr | None) -> bool:
 
 
 def _is_about(predicate: Expr, name: str) -> bool:
-    """Whether it compares this one column with constants: cheap enough to apply twice."""
+    """Whether the predicate compares only this column with constants. It is then cheap enough to apply twice."""
     if isinstance(predicate, In):
         return _is_about_operands((predicate.argument, *predicate.values), name)
     if isinstance(predicate, Call) and predicate.function in COMPARISONS:
@@ -262,7 +262,7 @@ def _is_about_operands(operands: Sequence[Expr], name: str) -> bool:
 
 
 def _without_null_rows(node: Join, predicates: Predicates) -> Join:
-    """An outer join whose null rows a condition drops is no outer join."""
+    """Return the kind without an outer side whose null rows the conditions drop."""
     if node.kind not in ("left", "right", "full"):
         return node
     left_names, right_names = set(node.left.schema.names), set(node.right.schema.names)

@@ -1,8 +1,8 @@
-"""Rule: coarse grouping sets are made of fine ones' groups, not of the rows again.
+"""Rule: coarse grouping sets are computed from the groups of finer sets, not from the rows.
 
-ROLLUP (a, b, c) groups the rows by (a, b, c), those groups by (a, b), and so on: each set reads the fewest groups it
-can be made of, which are computed once (Shared) where several want them. What is carried up are the aggregates' own
-sums and counts. Sets of which none holds all keys are made of the groups by all keys, if those are few.
+ROLLUP (a, b, c) groups the rows by (a, b, c), then those groups by (a, b), and so on. Each set reads the smallest finer
+set. Groups that several sets read are computed once (Shared). Sums and counts are combined from set to set. If no set
+has all keys, the rows are first grouped by all keys, provided that this makes few groups.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from qcore.plan.nodes import Aggregate, PlanNode, Project, Shared, SharedRead, U
 from qcore.plan.schema import aggregate_schema, project_schema
 from qcore.record import record
 
-# Groups by all keys, as part of the rows, at most, where no set asks for them.
+# If no set has all keys: the most groups by all keys, as a fraction of the rows.
 UNASKED_GROUPS_MAX = 0.2
-# Each set is a pipeline or two; past so many, repeating rows costs less than threads going round.
+# Each set takes one or two pipelines. With more sets than this, repeating the rows costs less than switching pipelines.
 SETS_MAX = 64
 
 
 def roll_up_grouping_sets(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
-    """The plan with aggregates of several grouping sets as unions of aggregates of one each."""
+    """Return the plan with an aggregate of several grouping sets as a union of aggregates with one set each."""
 
     def rule(node: PlanNode) -> PlanNode:
         if not isinstance(node, Aggregate) or node.grouping_sets is None or not _is_mergeable(node):
@@ -38,7 +38,7 @@ def roll_up_grouping_sets(plan: PlanNode, ids: NodeIds, estimator: Estimator) ->
 
 
 def _is_mergeable(node: Aggregate) -> bool:
-    """Whether an aggregate of groups can be told from aggregates of their parts, and keys be null columns."""
+    """Whether the aggregates of a group can be computed from those of its parts, and keys can be null columns."""
     if any(compares_by_bytes(node.schema.field(name).type) for name, _ in node.keys):
         return False
     return all(map(is_mergeable, node.aggregates))
@@ -46,7 +46,7 @@ def _is_mergeable(node: Aggregate) -> bool:
 
 @record
 class _Level:
-    """The groups by one set of keys, and how many other sets are made of them."""
+    """The groups by one set of keys, and the number of their readers."""
 
     keys: frozenset[int]
     node: Aggregate
@@ -63,11 +63,11 @@ class _RollUp:
         self.estimator = estimator
         self.names = ColumnNames(node.schema.names)
         self.merged = MergedAggregates(node.child.schema, self.names)
-        # The node's aggregates in terms of those that are carried up.
+        # The node's aggregates as expressions over those that are combined from set to set.
         self.outputs: list[Expr] = []
 
     def plan(self) -> PlanNode | None:
-        """The union of the sets; None where the rows had better be repeated."""
+        """Return the union of the sets; None if repeating the rows is cheaper."""
         everything = frozenset(range(len(self.node.keys)))
         sets = list(map(frozenset, self.sets))
         is_asked = everything in sets
@@ -103,7 +103,7 @@ class _RollUp:
         return Aggregate(self.ids.new(), schema, node.child, node.keys, calls)
 
     def _coarser(self, parent: _Level, keys: frozenset[int]) -> Aggregate:
-        """Groups made of the groups of `parent`; what those are read from is put below later."""
+        """Return groups computed from the groups of `parent`. Their final input is set later."""
         names = [self.node.keys[i][0] for i in sorted(keys)]
         kept = [(name, col(name)) for name in names]
         calls = tuple(self.merged.merging())
@@ -113,7 +113,7 @@ class _RollUp:
     def _groups(
         self, keys: frozenset[int], levels: dict[frozenset[int], _Level], parents: dict[frozenset[int], _Level]
     ) -> PlanNode:
-        """A set's groups for one more reader: computed in the first's place."""
+        """Return a set's groups for the next reader. The first reader computes them."""
         level = levels[keys]
         if level.shared is not None:
             shared = level.shared
@@ -127,7 +127,7 @@ class _RollUp:
         return level.shared
 
     def _set(self, groups: PlanNode, position: int) -> PlanNode:
-        """The node's columns of one set."""
+        """Return the node's columns for one set."""
         node = self.node
         keys = self.sets[position]
         expressions: dict[str, Expr] = {}

@@ -1,7 +1,7 @@
 """Rule: the order of inner joins, by estimated rows.
 
-A group of inner joins is taken apart into its relations and conditions, and put together again: the cheapest tree by
-dynamic programming over connected subsets for up to DP_RELATIONS_MAX relations, greedily beyond.
+The rule splits a group of inner joins into relations and conditions, and joins these again in the cheapest order. Up to
+DP_RELATIONS_MAX relations are ordered by dynamic programming over connected subsets, more relations greedily.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from qcore.plan.nodes import Filter, HashJoin, NestedLoopJoin, PlanNode
 from qcore.record import record
 
 DP_RELATIONS_MAX = 10
-# Build rows weigh more than probe rows: measured about 2 : 1 for tables past the cache.
+# A build row costs more than a probe row: about 2 : 1, measured with tables larger than the cache.
 BUILD_WEIGHT = 2.0
 PROBE_WEIGHT = 1.0
 OUTPUT_WEIGHT = 1.0
 
 
 def order_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
-    """The plan with every group of inner joins in its cheapest order."""
+    """Return the plan with every group of inner joins in its cheapest order."""
     if not _is_inner(plan):
         children = [order_joins(child, ids, estimator) for child in plan.children]
         return rebuilt(plan, children, ids) if children else plan
@@ -42,7 +42,7 @@ def order_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
     leaves = [order_joins(leaf, ids, estimator) for leaf in leaves]
     names = [name for leaf in leaves for name in leaf.schema.names]
     if len(set(names)) != len(names):
-        # Names that only projections between the joins told apart: leave it as it is.
+        # Relations have equal column names, which projections between the joins renamed. The order is not changed.
         children = [order_joins(child, ids, estimator) for child in plan.children]
         return rebuilt(plan, children, ids)
     return _Graph(leaves, conditions, ids, estimator).best()
@@ -70,8 +70,8 @@ def _take_apart(node: PlanNode, leaves: list[PlanNode], conditions: list[Expr]) 
 class _Tree:
     """A way to join a subset of the relations.
 
-    `rows` are the rows to be prepared for: those estimated, times UNCERTAINTY for each join that may give more. `split`
-    are the subsets joined last, or None for one relation.
+    `rows` is the estimated number of rows, multiplied by UNCERTAINTY for each join that may return more. `split` has
+    the two subsets that are joined last; None for one relation.
     """
 
     rows: float
@@ -81,7 +81,7 @@ class _Tree:
 
 
 def _least_cost(left: _Tree, right: _Tree) -> float:
-    """The cost of the join of two subsets, but for the rows that it gives."""
+    """The cost of the join of two subsets, without the cost of its output rows."""
     build, probe = (left.rows, right.rows) if left.rows <= right.rows else (right.rows, left.rows)
     return left.cost + right.cost + BUILD_WEIGHT * build + PROBE_WEIGHT * probe
 
@@ -107,16 +107,16 @@ class _Graph:
         self.members = [self._members(group) for group in self.classes]
         self.class_masks = [sum(1 << leaf for leaf in members) for members in self.members]
         self.fractions = [OTHER_FRACTION if mask else 1.0 for mask, _ in self.others]
-        # Where nothing is certain, all orders are equally so.
+        # If no column is known to be unique, all orders are equally uncertain.
         is_any_certain = any(is_unique([column]) for members in self.members for column in members.values())
         self.link_uncertainty = UNCERTAINTY if is_any_certain else 1.0
-        #: Relations that have a column in common with any of a subset, it included.
+        #: For each subset the relations that share a class of equal columns with it, including its own relations.
         self._neighbours: dict[int, int] = {}
         self._subset_rows: dict[int, float] = {}
-        #: Rows of subsets by the equal columns alone.
+        #: Estimated rows of subsets, by equal columns alone.
         self._joined_rows: dict[int, float] = {}
 
-    # --- taking in ---
+    # --- relations and conditions ---
 
     def _mask(self, condition: Expr) -> int:
         mask = 0
@@ -125,7 +125,7 @@ class _Graph:
         return mask
 
     def _add_equality(self, condition: Expr) -> bool:
-        """Note column = column among the classes of equal columns."""
+        """Add column = column to the classes of equal columns. False for another condition."""
         if not isinstance(condition, Call) or condition.function != "equal":
             return False
         a, b = condition.arguments
@@ -140,7 +140,7 @@ class _Graph:
         return True
 
     def _filter_leaves(self) -> None:
-        """Conditions on one relation go on it, among them equal columns of one relation (a.x = b.y = a.z)."""
+        """Apply conditions on one relation to it, including equal columns of one relation (a.x = b.y = a.z)."""
         for group in self.classes:
             first: dict[int, str] = {}
             for name in list(group):
@@ -163,7 +163,7 @@ class _Graph:
     # --- sizes ---
 
     def subset_rows(self, subset: int) -> float:
-        """Rows of the join of a subset, the same in whatever order."""
+        """The estimated rows of the join of a subset. The estimate does not depend on the order."""
         found = self._subset_rows.get(subset)
         if found is None:
             found = self._subset_rows[subset] = self._estimate(subset)
@@ -177,7 +177,7 @@ class _Graph:
         return max(1.0, rows)
 
     def _equal_rows(self, subset: int) -> float:
-        """Rows by the equal columns alone: of the subset without the relation that comes last, and that one."""
+        """The estimate by equal columns alone: the last relation joined with the rest of the subset."""
         found = self._joined_rows.get(subset)
         if found is None:
             last = self._last(subset)
@@ -189,8 +189,10 @@ class _Graph:
         return found
 
     def _last(self, subset: int) -> int:
-        """The relation of a subset to come last, when small ones are joined first: what a filter leaves of a table's
-        table is known before both meet the large one. Without it, the others come in the same order.
+        """The last relation of a subset when small relations are joined first.
+
+        With this order the effect of a filter on a small table is known before that table is joined with a large one.
+        The order of the other relations does not depend on the last one.
         """
         left = [i for i in self.by_rows if subset >> i & 1]
         joined = 1 << left[0]
@@ -212,7 +214,7 @@ class _Graph:
                 shared.append({leaf: column for leaf, column in members.items() if joined >> leaf & 1})
         if not shared:
             return 1.0
-        # Columns of one relation together, where one relation has them all: its rows bound their combinations.
+        # If one relation has all columns, they are combined there: its rows limit the number of combinations.
         common = set(shared[0]).intersection(*shared[1:])
         for members in shared:
             leaf = min(common) if common else min(members, key=lambda leaf: members[leaf].distinct)
@@ -249,7 +251,7 @@ class _Graph:
         rows = min(self.subset_rows(a | b) * uncertainty, pairs)
         cost = _least_cost(left, right) + OUTPUT_WEIGHT * rows
         if not has_keys:
-            # Every pair of rows is looked at. That one side has one row may be a guess.
+            # Every pair of rows is compared. An estimate of one row for a side may be wrong.
             cost += pairs * self._leaf_uncertainty(a | b)
         return _Tree(rows, cost, (a, b), uncertainty)
 
@@ -258,9 +260,9 @@ class _Graph:
         return math.prod(map(self.estimator.uncertainty, leaves))
 
     def _link(self, a: int, b: int) -> tuple[bool, bool]:
-        """Whether columns of both subsets are equal, and whether it is known how often these have the same value.
+        """Whether the subsets share a class of equal columns, and whether the estimate of their join is certain.
 
-        It is if statistics count the values on both sides, or if a row of one side matches one row at most.
+        It is certain if statistics count the values on both sides, or if a row of one side matches at most one row.
         """
         has_keys, all_known = False, True
         for members, mask in zip(self.members, self.class_masks, strict=True):
@@ -274,14 +276,14 @@ class _Graph:
         return has_keys, all_known
 
     def _enumerate(self, trees: dict[int, _Tree]) -> None:
-        """The cheapest tree of every connected subset, small subsets first."""
+        """Compute the cheapest tree of every connected subset, small subsets first."""
         for subset in range(3, 1 << len(self.leaves)):
             if subset & (subset - 1) == 0:
                 continue
             lowest = subset & -subset
             rest = subset ^ lowest
             best: _Tree | None = None
-            # Every part of `rest` with the lowest relation added is one half.
+            # One half is a part of `rest` together with the lowest relation.
             part = rest
             while part:
                 part = (part - 1) & rest
@@ -296,7 +298,10 @@ class _Graph:
                 trees[subset] = best
 
     def _greedy(self, trees: dict[int, _Tree]) -> None:
-        """Join what is left, the smallest result first: unconnected parts, and groups too large to enumerate."""
+        """Join the remaining subsets, the smallest result first.
+
+        These are unconnected subsets, and those of groups that are too large to enumerate.
+        """
         full = (1 << len(self.leaves)) - 1
         if full in trees:
             return
@@ -318,7 +323,7 @@ class _Graph:
                 covered |= subset
         return parts
 
-    # --- putting together ---
+    # --- the new plan ---
 
     def _build(self, subset: int, trees: dict[int, _Tree]) -> PlanNode:
         split = trees[subset].split
@@ -337,7 +342,7 @@ class _Graph:
             for mask, condition in self.others
             if mask & subset == mask and mask & a != mask and mask & b != mask
         ]
-        # Conditions without columns belong to the join of all.
+        # Conditions without columns are added to the last join.
         if subset == (1 << len(self.leaves)) - 1:
             now += [condition for mask, condition in self.others if mask == 0]
         more, rest = split_conditions(now, left.schema, right.schema)

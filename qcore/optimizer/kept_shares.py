@@ -1,7 +1,7 @@
-"""Shared subplans whose own place was dropped are computed where they are read first.
+"""Restore Shared nodes that another rule dropped.
 
-A condition that never holds, or a LIMIT 0, drops the subplan below it, and that may be the one place that computes what
-others read.
+A condition that is never true, and LIMIT 0, drop the subplan below. That subplan may contain the Shared node whose rows
+other parts of the plan read. The first of these readers then computes them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from qcore.plan.nodes import PlanNode, Project, Shared, SharedRead
 
 
 def keep_shares(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan with a Shared node for every SharedRead."""
+    """Return the plan with a Shared node for every SharedRead."""
     while (orphan := _orphan(plan)) is not None:
         plan = _with_subplan(plan, orphan, ids)
     return plan
 
 
 def _orphan(plan: PlanNode) -> SharedRead | None:
-    """A SharedRead of a subplan that the plan does not have."""
+    """Return a SharedRead whose subplan is not in the plan."""
     nodes = list(plan.walk())
     shared = {node.id for node in nodes if isinstance(node, Shared)}
     reads = (node for node in nodes if isinstance(node, SharedRead) and isinstance(node.like, Shared))

@@ -1,4 +1,4 @@
-"""Rule: limits go down, below projections, unions and left and mark joins; a limit over an order becomes a top-n."""
+"""Rule: limits are pushed below projections, unions, left joins and mark joins. Limits over an order become top-ns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from qcore.plan.nodes import HashJoin, Limit, NestedLoopJoin, OrderBy, PlanNode,
 from qcore.plan.schema import MARK_KINDS
 from qcore.plan.single_rows import gives_one_row_at_most
 
-# A top-n keeps its rows in memory sorted as they come; past this a full sort is the better plan.
+# A top-n keeps its rows sorted in memory. For more rows than this a full sort is faster.
 TOP_N_ROWS_MAX = 100_000
 
 
 def push_limits(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan with limits as far down as they go."""
+    """Return the plan with limits as far down as possible."""
     return transformed(plan, lambda node: _push(node, ids) if isinstance(node, Limit) else node)
 
 
@@ -43,8 +43,10 @@ def _push(node: Limit, ids: NodeIds) -> PlanNode:
 
 
 def _push_below_join(node: Limit, join: HashJoin | NestedLoopJoin, ids: NodeIds) -> PlanNode:
-    """Joins that give at least a row for each left row need no more left rows than the limit has; mark joins give one
-    for each.
+    """Push a limit to the left input of a left join or a mark join.
+
+    A left join returns at least one row for each left row, so it needs at most as many left rows as the limit. A mark
+    join returns exactly one row for each left row.
     """
     if join.kind in MARK_KINDS:
         left = _push(node.with_fields(child=join.left, schema=join.left.schema), ids)
@@ -56,7 +58,7 @@ def _push_below_join(node: Limit, join: HashJoin | NestedLoopJoin, ids: NodeIds)
 
 
 def _first_rows(node: PlanNode, count: int, ids: NodeIds) -> PlanNode:
-    """At most so many rows of a node, of which a limit stands above; itself where it gives no more."""
+    """Limit a node to `count` rows. A node that returns at most so many rows is returned unchanged."""
     if isinstance(node, (Limit, TopN)) and node.count is not None and node.count <= count:
         return node
     if isinstance(node, (Project, Values)) and gives_one_row_at_most(node):
@@ -69,7 +71,7 @@ def _same(new: tuple[PlanNode, ...], old: tuple[PlanNode, ...]) -> bool:
 
 
 def _both(inner: int | None, outer: Limit) -> int | None:
-    """Rows left when `outer` takes from `inner` rows."""
+    """The count of both limits together: `outer` over at most `inner` rows."""
     if inner is None:
         return outer.count
     left = max(0, inner - outer.offset)

@@ -1,4 +1,4 @@
-"""Rule: a mark join of which a filter wants one value of the mark is a semi or an anti join."""
+"""Rule: a mark join below a filter on its mark becomes a semi join or an anti join."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from qcore.plan.nodes import Filter, PlanNode
 
 
 def replace_marks(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan with EXISTS and IN that are conditions of a filter as semi and anti joins."""
+    """Return the plan with EXISTS and IN in filters as semi joins and anti joins."""
     return transformed(plan, lambda node: without_mark(node, ids) if isinstance(node, Filter) else node, ids)

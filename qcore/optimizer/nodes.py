@@ -1,4 +1,4 @@
-"""Rebuilding nodes over other inputs, and numbering them."""
+"""Functions that rebuild nodes over other inputs and renumber them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from qcore.plan.schema import MARK_KINDS, join_schema, project_schema, unnest_sc
 
 
 def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = None) -> PlanNode:
-    """`node` over inputs that have the same columns, perhaps in another order or with others beside them.
+    """Return `node` over inputs that have the same columns, possibly in another order and with additional columns.
 
-    Nodes that go by position (unions, callbacks, operators in Python) get their columns put in order again, which
-    needs `ids`.
+    Nodes that read columns by position (unions, callbacks, operators in Python) get a projection that restores the
+    order, which needs `ids`.
     """
     old = node.children
     if all(map(operator.is_, old, children)):
@@ -61,18 +61,18 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
 
 
 def window_over(node: Window, child: PlanNode) -> Window:
-    """The same calls over another input."""
+    """Return the same window calls over another input."""
     added = [node.schema.field(call.name) for call in node.calls]
     return node.with_fields(child=child, schema=pa.schema([*child.schema, *added]))
 
 
 def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.Schema) -> pa.Schema:
-    """Schema of a join over other inputs, a mark column keeping its name."""
+    """The schema of a join over other inputs. A mark column keeps its name."""
     return join_schema(node.kind, left, right, node.schema.names[-1] if node.kind in MARK_KINDS else "")
 
 
 def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNode:
-    """A node with exactly these columns of `node`, in this order."""
+    """Return a node with exactly these columns of `node`, in this order."""
     names = list(names)
     if node.schema.names == names:
         return node
@@ -80,7 +80,7 @@ def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNod
         by_name = dict(zip(node.schema.names, node.expressions, strict=True))
         schema = pa.schema([node.schema.field(name) for name in names])
         return node.with_fields(schema=schema, expressions=tuple(by_name[name] for name in names))
-    assert ids is not None, "columns can be put in order only where new nodes can be made"
+    assert ids is not None, "restoring the order of columns needs new node ids"
     expressions = [col(name) for name in names]
     return Project(ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
 
@@ -96,12 +96,12 @@ def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeI
 
 
 def renames(node: Project) -> dict[str, Expr]:
-    """A Project's expressions by name."""
+    """The expressions of a Project by name."""
     return dict(zip(node.schema.names, node.expressions, strict=True))
 
 
 def renumbered(plan: PlanNode) -> PlanNode:
-    """Number the nodes from the root down; scans and ids that are no numbers stay as they are."""
+    """Number the nodes from the root down. Scans, and nodes whose id is not a number, keep their ids."""
     kept = {node.id for node in plan.walk() if isinstance(node, Scan) or not node.id.isdigit()}
     ids = NodeIds(kept)
 

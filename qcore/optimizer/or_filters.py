@@ -1,7 +1,7 @@
 """Conditions on one input of a join that an OR over both of them implies.
 
-(a = 1 and b = 2) or (a = 3 and b = 4) implies a in (1, 3), which can be asked of the rows of a before they are joined,
-and b in (2, 4). The OR itself is still asked of the joined rows. TPC-H Q7 and TPC-DS Q13 and Q48 are the reason.
+(a = 1 and b = 2) or (a = 3 and b = 4) implies a in (1, 3) and b in (2, 4). These conditions can be applied to each
+input before the join. The OR itself is still applied to the joined rows. Examples are TPC-H Q7, TPC-DS Q13 and Q48.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qcore.plan.joins import conjunction
 
 
 def implied(condition: Expr, names: Collection[str]) -> list[Expr]:
-    """Conditions over the columns `names` alone that are true wherever `condition`, an OR of ANDs, is."""
+    """Return conditions over only the columns `names` that `condition`, an OR of ANDs, implies."""
     branches = disjuncts(condition)
     if len(branches) < 2:
         return []

@@ -1,7 +1,7 @@
-"""Rule: left and anti joins go above inner joins that leave fewer rows for them.
+"""Rule: left and anti joins are moved above inner joins that reduce their left rows.
 
-A ⟕ B ⋈ C is (A ⋈ C) ⟕ B where the inner join reads nothing of B; so is A ▷ B. The inner joins below can then be ordered
-together.
+(A ⟕ B) ⋈ C equals (A ⋈ C) ⟕ B if the inner join reads no column of B. The same holds for the anti join A ▷ B. The inner
+joins below can then be ordered together.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from qcore.optimizer.nodes import rebuilt, renames, transformed
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 
-# A join with a table of which every row has one match is lifted over too: another that filters may stand above it.
+# An inner join that keeps every row is also passed, because a join that drops rows may be above it.
 GROWTH_MAX = 1.05
 
 
 def lift_outer_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
-    """The plan with such joins late. TPC-DS 80 is the reason: it joins the sales of years with their returns, and then
-    takes those of a month.
+    """Return the plan with such joins moved up. TPC-DS 80 is an example: it joins the sales of several years with their
+    returns, and then selects a month.
     """
     return transformed(plan, lambda node: _lifted(node, ids, estimator), ids)
 
@@ -50,13 +50,13 @@ def _lifted(node: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
 
 
 def _passes(node: Project, names: set[str]) -> bool:
-    """Whether a projection passes on what it gives of these columns, under their names."""
+    """Whether a projection passes these columns on unchanged and under their names."""
     given = renames(node)
     return all(isinstance(expr := given[name], Column) and expr.name == name for name in names & given.keys())
 
 
 def _projected(above: Project, schema: pa.Schema, child: PlanNode) -> Project:
-    """The projection over more columns, which it passes on."""
+    """Return the projection with additional columns, which it passes on unchanged."""
     given = renames(above)
     expressions = tuple(given.get(name, col(name)) for name in schema.names)
     return above.with_fields(schema=schema, child=child, expressions=expressions)

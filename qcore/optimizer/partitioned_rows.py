@@ -1,8 +1,8 @@
-"""Rule: rows of many small groups are partitioned over the drivers before they are grouped.
+"""Rule: if groups are small, rows are partitioned over the drivers before they are grouped.
 
-A driver that groups its own rows first saves little if most groups have few rows: nearly every row becomes a group,
-and is grouped once more after the exchange. With 10 million groups of 20 million rows, partitioning the rows takes two
-thirds of the processor time.
+By default each driver first groups its own rows, and groups are exchanged. That saves little if most groups have few
+rows: nearly every row becomes a group and is grouped again after the exchange. With 10 million groups of 20 million
+rows, partitioning the rows first needs two thirds of the processor time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, PlanNode
 
-# Fewer groups stay in the caches of each driver. Of larger groups a driver's table makes much fewer rows.
+# With fewer groups than this, each driver's table stays in its caches. With more rows a group than this, grouping in
+# each driver reduces the rows.
 GROUPS_MIN = 1 << 18
 ROWS_PER_GROUP_MAX = 32.0
-# Keys of so many possible values a group, and in all, are looked up in an array (aggregate/group_table).
+# A key with at most so many possible values for each group, and in total, is looked up in an array
+# (aggregate/group_table).
 CODES_PER_GROUP, CODES_MAX = 32, 1 << 24
 
 
 def partition_rows_first(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
-    """The plan with Aggregates marked whose lone key is known to have nearly as many values as rows."""
+    """Return the plan with Aggregates marked whose only key is known to have nearly as many values as rows."""
     return transformed(plan, lambda node: _choose(node, estimator), ids)
 
 
@@ -34,12 +36,12 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
     if not isinstance(key, Column):
         return node
     if all(estimator.rows(leaf) < GROUPS_MIN for leaf in node.walk() if not leaf.children):
-        # No column of the inputs has so many values, and samples would cost more than the rest of planning.
+        # The inputs are too small for so many values, and samples would cost more than the rest of planning.
         return node
     rows = estimator.rows(node.child)
     column = estimator.column(node.child, key.name)
     groups = min(rows, column.distinct)
-    # The number of values of several keys together would be a guess.
+    # The number of combinations of several keys is not known well enough.
     if not column.known or groups < GROUPS_MIN or rows > ROWS_PER_GROUP_MAX * groups:
         return node
     if column.low is not None and column.high is not None:

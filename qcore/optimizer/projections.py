@@ -1,4 +1,4 @@
-"""Rule: adjacent projections become one, and those that change nothing go."""
+"""Rule: adjacent projections are merged, and projections that change nothing are dropped."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from qcore.expression.tree import Alias, Column, Expr, Literal, depth, substitut
 from qcore.optimizer.nodes import renames, transformed
 from qcore.plan.nodes import Aggregate, PlanNode, Project
 
-# Levels of a merged expression at most: what goes through one does so level by level.
+# The most levels of a merged expression, because code that visits an expression recurses once for each level.
 DEPTH_MAX = 100
 
 
 def merge_projections(plan: PlanNode) -> PlanNode:
-    """The plan with fewer Projects."""
+    """Return the plan with fewer Projects."""
     return transformed(plan, lambda node: _merge(node) if isinstance(node, Project) else node)
 
 
@@ -35,7 +35,7 @@ def _merge(node: Project) -> PlanNode:
 
 
 def _only_renames(node: Project, child: Aggregate) -> bool:
-    """Whether the Project gives every column of the aggregate, in order, under a name of its own."""
+    """Whether the Project only renames the columns of the aggregate: all of them, in order, to distinct names."""
     return (
         len(node.expressions) == len(child.schema)
         and child.grouping_id is None
@@ -55,7 +55,7 @@ def _renamed(child: Aggregate, node: Project) -> Aggregate:
 
 
 def _may_merge(outer: Project, inner: Project) -> bool:
-    """Not when something computed would be computed twice, nor when expressions would become too deep."""
+    """Whether two projections can be merged: no expression is then computed twice or becomes too deep."""
     uses = Counter(part.name for expr in outer.expressions for part in walk(expr) if isinstance(part, Column))
     if not all(uses[name] <= 1 or _is_free(expr) for name, expr in renames(inner).items()):
         return False

@@ -1,4 +1,4 @@
-"""Rule: a scan knows the filter above it, so that its connector can skip files and row groups. SPEC V10."""
+"""Rule: a scan gets the filter above it, so that its connector can skip files and row groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from qcore.plan.nodes import Filter, PlanNode, Scan
 
 
 def give_filters_to_scans(plan: PlanNode) -> PlanNode:
-    """The plan with every filter that stands on a scan noted in it; the Filter stays, for connectors only prune."""
+    """Return the plan with each Filter above a Scan copied to the Scan. The Filter remains, because connectors may
+    return rows that fail it.
+    """
     return transformed(plan, _give)
 
 

@@ -1,6 +1,7 @@
-"""Rule: range() of constants among the tables is read as a table, not made as one list first.
+"""Rule: range() of constants in FROM is scanned as a table, and not computed as one list.
 
-So a series of any length streams: its memory is that of a batch, drivers share it, and its number of rows is known.
+A series of any length is then streamed: it needs the memory of a batch, drivers share it, and its number of rows is
+known.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from qcore.expression.tree import Call, Expr, Literal, col
 from qcore.optimizer.nodes import renames, transformed
 from qcore.plan.nodes import PlanNode, Project, Scan, Unnest, Values
 
-# Whether the end is one of the values.
+# For each function, whether the end is one of the values.
 _SERIES = {"range": False, "generate_series": True}
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def scan_series(plan: PlanNode) -> PlanNode:
-    """The plan with scans of series for the elements of such lists."""
+    """Return the plan with scans of series in place of the elements of such lists."""
     return transformed(plan, _scanned)
 
 
@@ -46,7 +47,7 @@ def _scanned(node: PlanNode) -> PlanNode:
 
 
 def _series(expr: Expr) -> range | None:
-    """The integers of a call whose arguments are integer constants."""
+    """The integers of a call whose arguments are integer constants; None for another call."""
     if not isinstance(expr, Call) or expr.function not in _SERIES:
         return None
     bounds = [argument.value for argument in expr.arguments if isinstance(argument, Literal)]

@@ -1,9 +1,9 @@
 """Rule: subplans that occur several times are computed once.
 
-A common table expression that a query names twice is planned twice, each copy with the columns its place needs.
-Aggregates, windows and top-ns of the same rows become one Shared node and SharedReads of it: their results are small
-next to their inputs. So are those of joins that aggregates read whole, where few rows come through. Other joins and
-scans are left alone: each copy may be joined in an order, and read columns, of its own.
+A common table expression that a query names twice is planned twice, and each copy has the columns that are used there.
+Aggregates, windows and top-ns of the same rows become one Shared node and SharedReads of it, because their results are
+small compared to their inputs. The same is done with inner joins below aggregates if they return few rows. Other joins
+and scans are not shared, because each copy may have its best join order and its columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from qcore.plan.schema import MARK_KINDS
 from qcore.record import record
 
 _RESULTS = (Aggregate, Window, TopN)
-# Parameters that decide which rows a node gives, by its type.
+# For each type of node the parameters that decide which rows it returns.
 _ROW_PARAMETERS: dict[type[PlanNode], tuple[str, ...]] = {
     Scan: ("table", "filter"),
     Filter: ("predicate",),
@@ -48,16 +48,16 @@ _ROW_PARAMETERS: dict[type[PlanNode], tuple[str, ...]] = {
     Limit: ("count", "offset"),
     UnionAll: (),
 }
-# Fields that hold words of their own, never names of columns.
+# Fields whose text is never the name of a column.
 _WORDS = frozenset({"function", "mode", "kind", "table", "exclude", "parameter"})
 
 
-# Rows of a join that are worth keeping for others, as part of the largest scan's below it, at most.
+# A join is shared if it returns at most this fraction of the rows of the largest scan below it.
 KEPT_ROWS_MAX = 0.1
 
 
 def share_subplans(plan: PlanNode, estimator: Estimator, meanings: Meanings) -> PlanNode:
-    """The plan with subplans of the same rows computed once."""
+    """Return the plan with equal subplans computed once."""
     tables = TablesBelow(plan)
     if not tables.repeat:
         return plan
@@ -69,17 +69,19 @@ def share_subplans(plan: PlanNode, estimator: Estimator, meanings: Meanings) -> 
 
 
 class TablesBelow:
-    """Which tables each node of a plan reads: nodes that give the same rows read the same, which is seen sooner."""
+    """The tables that each node of a plan reads. Nodes with the same rows read the same tables, and comparing tables is
+    cheaper.
+    """
 
     def __init__(self, plan: PlanNode) -> None:
         self._tables: dict[PlanNode, tuple[str, ...]] = {}
-        # How often tables are read together, nodes above one another counted once.
+        # How often a set of tables is read. Nodes above one another that read the same set count once.
         self._counts: dict[tuple[str, ...], int] = {}
         self._count(self._read(plan))
 
     @property
     def repeat(self) -> bool:
-        """Whether any tables are read together at several places."""
+        """Whether several parts of the plan read the same set of tables."""
         return any(count > 1 for count in self._counts.values())
 
     def are_read_again(self, node: PlanNode) -> bool:
@@ -105,21 +107,23 @@ class TablesBelow:
 
 @record(frozen=True)
 class Meaning:
-    """What a node gives, whatever its columns are called: equal numbers mean equal rows, and equal columns of them."""
+    """The rows and columns of a node as numbers that do not depend on column names. Nodes with equal `rows` return the
+    same rows, and equal numbers in `columns` mean equal columns of them.
+    """
 
     rows: int
     columns: dict[str, int]
 
 
 class Meanings:
-    """What nodes give, as numbers: each thing that they are made of gets one when it is first met."""
+    """Computes the Meaning of nodes. Each distinct row source and expression gets a number when it first occurs."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._meanings: dict[PlanNode, Meaning | None] = {}
 
     def meaning(self, node: PlanNode) -> Meaning | None:
-        """What a node gives; None where that is not known to be the same each time."""
+        """The meaning of a node; None if it may return other rows each time it runs."""
         if node not in self._meanings:
             self._meanings[node] = self._meaning(node)
         return self._meanings[node]
@@ -134,8 +138,8 @@ class Meanings:
                 return None
             columns = {name: self._number("scan", of) for name, of in zip(node.schema.names, node.columns, strict=True)}
             return Meaning(self._rows(node, (id(node.source),), columns), columns)
-        # Columns of the left input keep their numbers. Those of the right get the inputs' rows into theirs, like all
-        # that is no function of one row's values: a chain of joins may have one table on the right twice.
+        # Columns of the left input keep their numbers. The numbers of right columns, and of values that depend on more
+        # than one row, include the rows of the inputs, because a chain of joins may have one table on the right twice.
         rows = tuple(one.rows for one in known)
         inputs: dict[str, int] = {}
         for side, one in enumerate(known):
@@ -184,7 +188,7 @@ class Meanings:
 
 @record
 class _Made:
-    """A shared subplan, what its columns mean, and whether a place has it already: others only read it."""
+    """A shared subplan, the numbers of its columns, and whether the plan already contains its Shared node."""
 
     node: Shared
     columns: dict[str, int]
@@ -195,18 +199,18 @@ class _Sharing:
     def __init__(self, ids: set[str], tables: TablesBelow, inputs: set[PlanNode], meanings: Meanings) -> None:
         self._tables = tables
         self._inputs = inputs
-        # Nodes that give the same rows, none of them inside another's repetition.
+        # Nodes with the same rows, by the number of the rows. Repetitions inside a repeated subplan do not count.
         self._places: dict[int, list[PlanNode]] = {}
-        # Of those, the one whose columns all others, or enough of them, find what they need among.
+        # For each of these the node with the most columns, which contain those of at least one other node.
         self.widest: dict[int, PlanNode] = {}
         self._ids = ids
         self._meanings = meanings
         self._made: dict[int, _Made] = {}
 
     def find(self, node: PlanNode, above: frozenset[int]) -> None:
-        """Find where subplans repeat; those inside a repeated one count once, for its first place."""
+        """Find repeated subplans. Inside a repeated subplan only the first copy is searched."""
         if isinstance(node, RecursiveUnion):
-            # What is below runs in tasks of its own, round after round.
+            # Its inputs run in separate tasks, once for each round.
             return
         meaning = self._meanings.meaning(node) if self._is_candidate(node) else None
         if meaning is not None and meaning.rows not in above:
@@ -219,7 +223,7 @@ class _Sharing:
             self.find(child, above)
 
     def choose(self) -> None:
-        """Choose the places whose subplans are computed for others too."""
+        """Choose for each repeated subplan the copy that is computed."""
         for rows, places in self._places.items():
             sets = [
                 set(meaning.columns.values())
@@ -231,7 +235,7 @@ class _Sharing:
                 self.widest[rows] = places[most]
 
     def shared(self, node: PlanNode) -> PlanNode:
-        """The node with what repeats in it made once."""
+        """Return the node with repeated subplans replaced by Shared and SharedRead nodes."""
         if isinstance(node, RecursiveUnion):
             return node
         meaning = self._meanings.meaning(node) if self._is_candidate(node) else None
@@ -257,7 +261,7 @@ class _Sharing:
         return self._made.setdefault(rows, _Made(made, meaning.columns))
 
     def _with_shared_inputs(self, node: PlanNode, rows: int | None = None) -> PlanNode:
-        """The node with what repeats below it shared, except for inputs that are of the same `rows` as it."""
+        """Return the node with repeated subplans below it shared, except for inputs with the same `rows`."""
         children = []
         for child in node.children:
             meaning = None if rows is None else self._meanings.meaning(child)
@@ -277,7 +281,7 @@ class _Sharing:
 
 
 def _selective_inputs(plan: PlanNode, tables: TablesBelow, estimator: Estimator) -> set[PlanNode]:
-    """Joins that aggregates read whole, and that give few rows of many, if others read the same tables."""
+    """Inner joins directly below aggregates that return few rows, if other nodes read the same tables."""
     found: set[PlanNode] = set()
     for node in plan.walk():
         if not isinstance(node, Aggregate) or not tables.are_read_again(node):
@@ -299,7 +303,7 @@ def _is_result(node: PlanNode) -> bool:
 
 
 def _parts(value: Any, columns: Mapping[str, int], field: str = "") -> Hashable:
-    """A parameter of a node, with the numbers of columns for their names, and without names it gives itself."""
+    """A parameter of a node as a hashable value, with numbers in place of input columns and without output names."""
     if isinstance(value, Column):
         return "column", columns[value.name]
     if isinstance(value, Literal):

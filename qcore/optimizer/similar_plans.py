@@ -1,8 +1,9 @@
-"""Rule: aggregates that differ only in which groups they want become the same, with filters above them.
+"""Rule: aggregates that differ only in conditions on their group keys become equal, with filters above them.
 
-A common table expression that a query names for this year and for the last one is planned twice, each copy with its own
-condition on the year far below. Where such conditions are on keys of the groups, every copy gets the rows that any of
-them wants, and picks its groups from those; so that the rule for equal subplans finds one to compute once.
+A query may use a common table expression once for this year and once for the last year. It is then planned twice, and
+each copy has a condition on the year below the aggregate. If such conditions are on group keys, the rule gives all
+copies the union of the conditions below the aggregate, and each copy a filter above it. The rule shared_plans then
+computes the aggregate once.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, Filter, HashJoin, NestedLoopJoin, PlanNode, Project, RecursiveUnion
 from qcore.record import record
 
-# Copies of a subplan at most: each adds a condition to be tested for every row.
+# The most copies of a subplan. Each copy adds a condition that is tested for every row.
 COPIES_MAX = 8
 
 Predicates = list[Expr]
-# Conditions on group keys, and the columns that those are where the conditions stand, to what shall stand there.
+# From the conditions on group keys in a filter, and the group keys by the names of the filter's columns, to the
+# conditions that replace them.
 Instead = Callable[[Predicates, dict[str, str]], Predicates]
 
 
 def join_similar_plans(plan: PlanNode, ids: NodeIds, meanings: Meanings) -> PlanNode:
-    """The plan with aggregates made equal that differ in conditions on their keys."""
+    """Return the plan with aggregates made equal that differ only in conditions on their keys."""
     tables = TablesBelow(plan)
     if not tables.repeat:
         return plan
@@ -45,7 +47,9 @@ def join_similar_plans(plan: PlanNode, ids: NodeIds, meanings: Meanings) -> Plan
 
 
 class _Copy:
-    """An aggregate, and what is left of it without conditions on its keys: `wanted`, in terms of the keys' names."""
+    """An aggregate, and the same aggregate without conditions on its keys (`core`). `wanted` are these conditions over
+    the names of the keys.
+    """
 
     def __init__(self, node: Aggregate) -> None:
         self.node = node
@@ -54,7 +58,7 @@ class _Copy:
         self.core = self.with_conditions(self._without)
 
     def with_conditions(self, instead: Instead) -> Aggregate:
-        """The aggregate with other conditions on its keys."""
+        """Return the aggregate with other conditions on its keys."""
         keys = {expr.name: name for name, expr in self.node.keys if isinstance(expr, Column)}
         return replace(self.node, child=_with_conditions(self.node.child, keys, instead))
 
@@ -64,7 +68,7 @@ class _Copy:
 
 
 def _copies(node: PlanNode, tables: TablesBelow) -> list[_Copy]:
-    """Aggregates with keys whose tables are read again."""
+    """Aggregates with keys whose tables other nodes read too."""
     if isinstance(node, RecursiveUnion):
         return []
     below = [copy for child in node.children for copy in _copies(child, tables)]
@@ -74,7 +78,7 @@ def _copies(node: PlanNode, tables: TablesBelow) -> list[_Copy]:
 
 
 def _with_conditions(node: PlanNode, keys: dict[str, str], instead: Instead) -> PlanNode:
-    """`node`, columns of which are the group keys `keys`, with other conditions on those at the same places."""
+    """Return `node` with the conditions on group keys in its filters replaced. `keys` are the keys by column name."""
     if not keys:
         return node
     if isinstance(node, Filter):
@@ -99,7 +103,7 @@ def _with_conditions(node: PlanNode, keys: dict[str, str], instead: Instead) -> 
 
 
 def _made_equal(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> dict[PlanNode, PlanNode]:
-    """Each copy with what all want below it, and what it wants itself above; empty where that cannot be done."""
+    """For each aggregate its replacement: the conditions of all copies below, its own above. Empty if impossible."""
     first = copies[0]
     wanted = [_translated(copy.wanted, copy, first) for copy in copies]
     common = [part for part in wanted[0] if all(_has(parts, part) for parts in wanted[1:])]
@@ -116,14 +120,14 @@ def _made_equal(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> di
     known = [meaning for meaning in loosened if meaning is not None]
     if len(known) < len(loosened) or len({meaning.rows for meaning in known}) > 1:
         return {}
-    # One of them must give what all others do, or they would not be computed together.
+    # One copy must have the columns of all others. Otherwise they could not be computed once.
     columns = [set(meaning.columns.values()) for meaning in known]
     return equal if set().union(*columns) in columns else {}
 
 
 @record(frozen=True)
 class _Loosened:
-    """What stands below one copy: conditions common to all, and that a row is wanted by one of them at least."""
+    """The conditions below one copy: those common to all copies, and that at least one copy uses the row."""
 
     copy: _Copy
     first: _Copy
@@ -149,7 +153,7 @@ class _Loosened:
 
 
 def _translated(parts: Sequence[Expr], copy: _Copy, to: _Copy) -> Predicates:
-    """Conditions on one copy's keys as such on another's."""
+    """Translate conditions on one copy's keys to the keys of another copy."""
     names = {number: name for name, number in to.numbers.items()}
     by_name: dict[str, Expr] = {name: col(names[number]) for name, number in copy.numbers.items()}
     return [substitute(part, by_name) for part in parts]

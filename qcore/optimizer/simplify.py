@@ -1,8 +1,11 @@
 """Rule: simpler expressions.
 
-Constants are computed, by the engine's own kernels, nested and/or flattened, not() moved into comparisons, equalities
-with constants gathered into IN, casts that only widen taken out of comparisons with constants.
-Everything keeps SQL's three-valued logic.
+- The engine's kernels compute expressions of constants.
+- Nested AND and OR are flattened, and NOT is moved into comparisons.
+- Equalities of one column with constants become IN.
+- Casts that only widen are removed from comparisons with constants.
+
+All rewrites are correct in SQL's three-valued logic.
 """
 
 from __future__ import annotations
@@ -67,12 +70,12 @@ _INVERSE = {
     "is_distinct_from": "is_not_distinct_from",
     "is_not_distinct_from": "is_distinct_from",
 }
-# Parts of and, or that are compared with one another.
+# Up to this many parts of AND and OR are compared in pairs to find repetitions.
 _FEW = 16
 
 
 def simplify_plan(plan: PlanNode) -> PlanNode:
-    """All expressions of a plan simplified; filters that are constant gone."""
+    """Return the plan with simplified expressions and without constant filters."""
     return transformed(plan, _simplify_node)
 
 
@@ -125,7 +128,7 @@ def _call(call: AggregateCall, schema: pa.Schema) -> AggregateCall:
 
 
 def _of_same_type(expr: Expr, schema: pa.Schema) -> Expr:
-    """The expression simplified, unless a folded constant changed its type: node schemas stand."""
+    """Return the simplified expression if it has the same type. A node's schema must not change."""
     simpler = simplify(expr, schema)
     return simpler if simpler is expr or expr_type(simpler, schema) == expr_type(expr, schema) else expr
 
@@ -135,7 +138,7 @@ def _is(expr: Expr, value: bool) -> bool:
 
 
 def simplify(expr: Expr, schema: pa.Schema) -> Expr:
-    """A simpler expression of the same value."""
+    """Return a simpler expression with the same value."""
     parts = children(expr)
     if not parts:
         return expr
@@ -154,7 +157,7 @@ def simplify(expr: Expr, schema: pa.Schema) -> Expr:
 
 
 def _is_of_constants(expr: Expr) -> bool:
-    """Whether it computes something, of constants alone."""
+    """Whether the expression computes a value from constants alone."""
     parts = children(expr)
     return bool(parts) and not isinstance(expr, Alias) and all(isinstance(part, Literal) for part in parts)
 
@@ -189,11 +192,11 @@ def _negated(argument: Expr) -> Expr | None:
 
 
 def simplify_junction(expr: Call) -> Expr:
-    """An and or an or: flat, each part once, constants gone, equalities of a column gathered."""
+    """Simplify an AND or an OR: flatten it, drop repetitions and constants, and collect equalities into IN."""
     name = expr.function
     absorbing, neutral = (False, True) if name == "and" else (True, False)
     flat: list[Expr] = []
-    # By how they are written, since a long list would be compared with itself.
+    # Parts by their repr, because comparing all pairs of a long list is slow.
     known: dict[str, list[Expr]] = {}
     for part in expr.arguments:
         inner = part.arguments if isinstance(part, Call) and part.function == name else (part,)
@@ -217,8 +220,8 @@ def simplify_junction(expr: Call) -> Expr:
 
 
 def _gathered(parts: list[Expr]) -> list[Expr]:
-    """Parts of an or: x = 1 or x = 2 becomes x in (1, 2). Constants of other types stay apart: each is compared in the
-    type that it has in common with x, which for a float32 need not be one.
+    """Parts of an OR: x = 1 or x = 2 becomes x in (1, 2). Constants of different types are not collected together,
+    because each is compared with x in the common type of both, and these types may differ.
     """
     result: list[Expr] = []
     positions: dict[tuple[str, pa.DataType], int] = {}
@@ -253,7 +256,7 @@ def _equality(part: Expr) -> tuple[str, tuple[Expr, ...]] | None:
 
 
 def _typed_comparison(expr: Call, schema: pa.Schema) -> Call:
-    """A text constant beside a date, time or number becomes one itself, so that statistics can be compared with it."""
+    """Convert a text constant that is compared with a date, time or number to that type, to compare statistics too."""
     a, b = expr.arguments
     new_a = _literal_like(a, b, schema)
     new_b = _literal_like(b, a, schema)
@@ -278,7 +281,7 @@ def _simplify_in(expr: In, schema: pa.Schema) -> Expr:
 
 
 def _simplify_case(expr: Case) -> Expr:
-    """Without branches that are never taken, and those behind one that always is."""
+    """Drop branches that are never taken, and those after a branch that is always taken."""
     branches: list[tuple[Expr, Expr]] = []
     for condition, value in expr.branches:
         if _is(condition, True):
@@ -291,7 +294,7 @@ def _simplify_case(expr: Case) -> Expr:
 
 
 def _simplify_cast(expr: Cast, schema: pa.Schema) -> Cast:
-    """The cast of x itself for that of an x cast to a type that has every value of it."""
+    """Drop the inner of two casts if its type has every value of its argument."""
     inner = expr.argument
     if not isinstance(inner, Cast) or not inner.safe:
         return expr
@@ -303,18 +306,18 @@ def _simplify_cast(expr: Cast, schema: pa.Schema) -> Cast:
 
 
 def _simplify_coalesce(expr: Call) -> Expr:
-    """Without what stands behind a constant."""
+    """Drop the arguments after a constant."""
     first = expr.arguments[0]
     return first if len(expr.arguments) == 1 or (isinstance(first, Literal) and first.value is not None) else expr
 
 
 def _if_of_same_type(made: Expr, expr: Expr, schema: pa.Schema) -> Expr:
-    """What an expression was made, unless that has another type: 1 of CASE WHEN true THEN 1 ELSE 2.5 END is no 1.0."""
+    """Return `made` if it has the type of `expr`, else `expr`: CASE WHEN true THEN 1 ELSE 2.5 END is 1.0, not 1."""
     return made if made is expr or expr_type(made, schema) == expr_type(expr, schema) else expr
 
 
 def _folded(expr: Expr, schema: pa.Schema) -> Literal | None:
-    """The value of an expression of constants; None where only running it shows what happens."""
+    """The value of an expression of constants; None if only a run can compute it."""
     check_planning()
     try:
         return constant_value(expr, expr_type(expr, schema))

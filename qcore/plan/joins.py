@@ -107,7 +107,7 @@ def _null_safe_pairs(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> list[K
     nulls = (call("is_null", a), call("is_null", b))
     common = common_type([expr_type(a, left), expr_type(b, right)])
     if _has_null_type(pair, left, right):
-        # Sources may still deliver values of any type (SPEC D6), and no constant can replace null among all of them.
+        # Sources may still deliver values of any type, and no constant can replace null among all of them.
         # So the condition itself compares the values.
         return [nulls]
     if compares_by_bytes(common):

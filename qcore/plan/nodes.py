@@ -1,7 +1,7 @@
 """Plan nodes: a frozen tree that describes a result, not how it is computed.
 
 Column names are unique within a node's schema; expressions refer to the schema of the node's child. `schema` is known
-for every node before anything runs (SPEC D4).
+for every node before anything runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""INTERSECT and EXCEPT, distinct and ALL, as joins on whole rows in which nulls are equal. SPEC Q2.
+"""INTERSECT and EXCEPT, distinct and ALL, as joins on whole rows in which nulls are equal.
 
 For ALL each row gets its number among equal rows. With the numbers no two rows of an input are equal, and the second
 (1, 'a') of one input matches the second of the other.

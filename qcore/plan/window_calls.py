@@ -1,4 +1,4 @@
-"""Window functions: their names, result types, and calls of the Window operator. SPEC Q2."""
+"""Window functions: their names, result types, and calls of the Window operator."""
 
 from __future__ import annotations
 

@@ -145,8 +145,8 @@ class OutputBuffers:
         ExecutionError
             The pages were acknowledged or abandoned, or page `sequence - 1` has not come yet.
         MemoryLimitError
-            The query's limit has no room for a copy of the pages, which is charged until they are returned. They can
-            be fetched again with a smaller `max_bytes`.
+            A copy of the pages does not fit into the query's limit. The copy is charged until it is returned. Fetch
+            again with a smaller `max_bytes`.
         """
         self._task.check_process()
         with WaitingForOthers():
@@ -158,7 +158,7 @@ class OutputBuffers:
         return Pages(tuple(self._copied(pages)), sequence, complete, self.schema)
 
     def _copied(self, pages: list[PyBatch]) -> list[pa.RecordBatch]:
-        """The pages as Arrow. The buffer keeps its own until they are acknowledged, so both are charged meanwhile."""
+        """Copy the pages to Arrow. The buffer keeps its pages until they are acknowledged, so both are charged."""
         charged = Reservation(self._memory)
         copies = []
         try:
@@ -283,7 +283,7 @@ class OutputBufferManager:
         """
         with self._lock:
             if self._tasks.get(buffers.task_id) is not None:
-                raise PlanError(f"a task {buffers.task_id!r} has output here already; give each task a different id")
+                raise PlanError(f"task id {buffers.task_id!r} is in use in this process; give each task a different id")
             self._tasks[buffers.task_id] = buffers
 
     def buffers(self, task_id: str) -> OutputBuffers:
@@ -296,7 +296,10 @@ class OutputBufferManager:
         """
         found = self._tasks.get(task_id)
         if found is None:
-            raise QcoreError(f"no task {task_id!r} has output here: there was none, or nothing refers to it any more")
+            raise QcoreError(
+                f"this process has no output of a task {task_id!r}: no such task was made, or it was freed; keep a "
+                "reference to the Task while its output is fetched"
+            )
         return found
 
     def fetch(

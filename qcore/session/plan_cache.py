@@ -15,14 +15,14 @@ from qcore.session.task import LoweredPlans
 from qcore_ext.ground.process import ProcessLock
 
 PLANS_MAX = 256
-# Longer texts are data, such as thousands of constants, and seldom the same again.
+# Longer texts usually contain data, such as thousands of constants, and are seldom repeated.
 TEXT_LENGTH_MAX = 100_000
 
 
 @record(frozen=True)
 class PlannedQuery:
-    """An optimized plan with the names of the result's columns and a guess of each node's rows. It keeps the plan as it
-    was lowered when it was run, with the programs of its expressions.
+    """An optimized plan with the names of the result's columns and an estimate of each node's rows. After the first run
+    it also keeps the lowered plan, with the programs of its expressions.
     """
 
     plan: PlanNode
@@ -45,16 +45,17 @@ class CacheAnswer:
     misses: int
 
     def text(self) -> str:
-        """The answer as EXPLAIN ANALYZE shows it."""
+        """The text that EXPLAIN ANALYZE shows."""
         return f"plan cache: {'hit' if self.is_hit else 'miss'} (hits: {self.hits:,}, misses: {self.misses:,})"
 
 
 @record(frozen=True)
 class _Entry:
-    """A plan, and what it holds for.
+    """A plan, and the inputs that it was made from.
 
-    `texts` are the query and the queries of the views that it may read, in lower case. `versions` are those of the
-    tables that it reads. `listed` are tables of files that the query itself names, and that it would look for again.
+    `texts` are the query and the queries of the views that it may read, in lower case. `versions` are the versions of
+    the tables that it reads. `listed` are tables of files that the query itself names; planning would list their files
+    again.
     """
 
     query: PlannedQuery
@@ -63,12 +64,12 @@ class _Entry:
     listed: tuple[FileTable, ...]
 
     def names(self, name: str) -> bool:
-        """Whether a table of that name may be read, whatever its quotes and case."""
+        """Whether the query may read a table of that name, in any case, with or without quotes."""
         word = re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)")
         return any(word.search(text) for text in self.texts)
 
     def is_current(self) -> bool:
-        """Whether the files of its tables are as they were."""
+        """Whether the files of its tables are unchanged."""
         return all(table_version(table) == version for table, version in self.versions) and all(
             table.is_listed() for table in self.listed
         )
@@ -84,14 +85,14 @@ class PlanCache:
     Attributes
     ----------
     hits, misses : int
-        How many queries were answered with a kept plan, and how many were planned.
+        How many queries used a kept plan, and how many were planned.
     """
 
     def __init__(self) -> None:
         self.hits = 0
         self.misses = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        #: Counts changes of tables and views: a plan made meanwhile is not kept.
+        #: Counts changes of tables and views. A plan is not kept if one of them changed during planning.
         self._changes = 0
         self._lock = ProcessLock()
 
@@ -100,11 +101,11 @@ class PlanCache:
 
     @property
     def state(self) -> int:
-        """A number that changes when tables or views change. Pass that of before planning to `keep`."""
+        """A number that changes when tables or views change. Read it before planning and pass it to `keep`."""
         return self._changes
 
     def answer(self, is_hit: bool) -> CacheAnswer:
-        """What is said of a query that was looked for: its plan was found, or not."""
+        """Return the result of a lookup with the cache's counts."""
         return CacheAnswer(is_hit, self.hits, self.misses)
 
     def get(self, key: Hashable) -> PlannedQuery | None:
@@ -137,7 +138,7 @@ class PlanCache:
         Parameters
         ----------
         key : hashable
-            The text and the settings by which it was planned.
+            The text and the settings that the plan depends on.
         query : PlannedQuery
             The plan.
         read : PlanNode

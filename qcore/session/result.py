@@ -239,7 +239,7 @@ class Result:
     def explain(self, analyze: bool = False) -> str:
         """Return the plan as text: a tree with node ids, estimated rows and the pipelines of each node's operators.
 
-        Below it stands whether the plan is that of an earlier query.
+        The last line tells if the plan was taken from the session's plan cache.
 
         Parameters
         ----------

@@ -55,9 +55,9 @@ class Scans:
 
 
 class SplitFeed:
-    """Adds the splits of their sources to the scans of a task.
+    """Adds the splits of sources to the scans of a task.
 
-    It refers to no handle on the task, because its threads may outlive all handles.
+    It holds no reference to a handle on the task, because its threads may outlive all handles.
     """
 
     def __init__(self, scans: Scans, engine: EngineTask) -> None:

@@ -196,7 +196,7 @@ class Session:
     def sql(self, text: str, tables: Mapping[str, Any] | None = None, on: Any = None) -> Result | SparkResult:
         """Plan a statement over the session's tables and `tables`. A query runs when its result is read.
 
-        Several statements stand between semicolons. They run in order; the result is that of the last.
+        Semicolons separate several statements. They run in order, and the result is that of the last.
 
         - COPY (query) TO 'file.parquet' writes a query's rows. Its result is one row: path, rows and bytes.
         - EXPLAIN [ANALYZE], DESCRIBE, SUMMARIZE and SHOW TABLES return rows. So do queries of information_schema.tables
@@ -212,7 +212,7 @@ class Session:
         tables : mapping of str to source, optional
             Sources as register() takes them, for these statements only. They hide the session's tables of these names.
         on : pyspark.sql.SparkSession, optional
-            Run the query in tasks of Spark (docs/SPARK.md). The last statement must be a query or EXPLAIN.
+            Run the query in tasks of Spark. The last statement must be a query or EXPLAIN.
 
         Returns
         -------
@@ -254,11 +254,11 @@ class Session:
         if on is None:
             return self._carry_out(statement, known)
         if not isinstance(statement, Explain):
-            raise PlanError("on= runs queries, and this is another statement: run it without on=")
+            raise PlanError("on= runs queries only; run other statements without on=")
         return statements.explanation(statement, self._query(statement.query, known, None, on), self.settings)
 
     def _query(self, text: str, known: Mapping[str, Table], key: Hashable | None = None, on: Any = None) -> Any:
-        """Plan a query. With a key its plan is kept in the plan cache, if that may be."""
+        """Plan a query. With a key its plan is kept in the plan cache if it can be reused."""
         state = self.plan_cache.state
         if INFORMATION_SCHEMA in text.lower():
             key, known = None, {**known, **self._information_schema(known, text)}
@@ -324,7 +324,7 @@ class Session:
         return views, {name: self._named_files(paths) for name, paths in files.items() if name not in known}
 
     def _in_standard_quotes(self, text: str) -> str:
-        """A text of Spark's dialect with names and texts in standard quotes, as the parser and views have them."""
+        """A text of Spark's dialect with names and texts in standard quotes, as the parser and views expect."""
         if self.dialect.syntax != "spark":
             return text
         from qcore.sql.spark_texts import with_standard_texts
@@ -424,7 +424,7 @@ class Session:
         statement = replace(statement, columns=columns)
         given = self._query(statement.query, known).collect_charged(f"INSERT INTO {statement.table}")
         rows = statements.convert_inserted(table.schema, statement, given, self.settings)
-        # Locked only now: the query has run, and functions that it calls may use the session.
+        # The lock is taken after the query has run, because functions that the query calls may use the session.
         with self._changing:
             held = self._tables.get(statement.table)
             if not isinstance(held, ArrowTable) or held.schema != table.schema:
@@ -451,7 +451,7 @@ class Session:
         Raises
         ------
         PlanError
-            The bytes are no Substrait plan, or use a table, column or feature that qcore does not have.
+            The bytes are not a Substrait plan, or use a table, column or feature that qcore does not have.
         """
         check_not_leaving()
         tables, zone = self._in_zone(self._tables)

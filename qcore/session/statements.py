@@ -1,4 +1,4 @@
-"""The result rows of statements that are no queries, in the columns that DuckDB returns."""
+"""The result rows of statements other than queries, in the columns that DuckDB returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 INFORMATION_SCHEMA = "information_schema."
 TABLES, COLUMNS = INFORMATION_SCHEMA + "tables", INFORMATION_SCHEMA + "columns"
-# Figures of SUMMARIZE: their names in DuckDB, and the SQL of a column's. Those behind the first three are of numbers.
+# Columns of SUMMARIZE: their names in DuckDB, and the SQL that computes them. Those after the first three are for
+# columns of numbers only.
 _FIGURES = {
     "min": "min({0})", "max": "max({0})", "approx_unique": "count(DISTINCT {0})", "avg": "avg({0})",
     "std": "stddev({0})", "q25": "quantile_cont({0}, 0.25)", "q50": "quantile_cont({0}, 0.5)",
@@ -72,14 +73,14 @@ def information_of_columns(schemas: Mapping[str, pa.Schema]) -> pa.Table:
 
 
 def _text_table(columns: Mapping[str, list[str]]) -> pa.Table:
-    """Columns of text, behind the catalogue and the schema of the one database that there is."""
+    """Columns of text, after the columns of catalogue and schema, which have the same value in all rows."""
     n_rows = len(next(iter(columns.values())))
     named = {"table_catalog": ["memory"] * n_rows, "table_schema": ["main"] * n_rows, **columns}
     return pa.table({name: pa.array(values, pa.string()) for name, values in named.items()})
 
 
 def summary_query(query: str, columns: Mapping[str, pa.DataType], quoted: Callable[[str], str]) -> str:
-    """The query of all figures of SUMMARIZE: one row, for each column its count and its figures as text."""
+    """The query of SUMMARIZE: one row, with the count and the statistics of each column as text."""
     parts = ["count(*)"]
     for name, type_ in columns.items():
         parts.append(f"count({quoted(name)})")
@@ -169,7 +170,11 @@ def rows_result(rows: pa.Table, settings: Settings) -> Result:
 
 
 def spelled_among(name: str, names: Collection[str]) -> str:
-    """The one of the names that this is in any case; the name itself where it is there, or none or several are."""
+    """Return the spelling of `name` among `names`.
+
+    That is `name` itself if it is among them, else the only one that differs in case. If there is none, or several,
+    `name` is returned.
+    """
     if name in names:
         return name
     alike = [known for known in names if known.lower() == name.lower()]

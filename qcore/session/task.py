@@ -33,7 +33,7 @@ from qcore_ext.ground.error_text import explain_failure
 from qcore_ext.ground.memory import Account
 from qcore_ext.ground.process import check_not_leaving, current_process
 
-# A wait for a batch is cut into slices of this length, so that Ctrl-C is seen.
+# A wait for a batch is divided into slices of this length, so that Ctrl-C is noticed between them.
 WAIT_SLICE_SECONDS = 0.05
 
 
@@ -240,14 +240,14 @@ class Task:
             yield self._in_schema(batch)
 
     def _in_schema(self, batch: Any) -> pa.RecordBatch:
-        """Convert a batch to the schema of the last one, which is widened first if the batch does not fit into it.
+        """Convert a batch to the schema of the last one. If the batch does not fit into it, widen that schema first.
 
-        Drivers may have seen different schemas. Without the conversion the result would change between them.
+        Drivers may have seen different schemas. Without the conversion the result's schema would alternate.
         """
         try:
             rows = pa.record_batch(batch)
         except MemoryLimitError as error:
-            raise explain_failure(error, "ResultSink", "result", "laying rows out for the reader") from None
+            raise explain_failure(error, "ResultSink", "result", "converting rows for the reader") from None
         if not rows.schema.equals(self._last_schema):
             wide = widen_schemas(Schema(self._last_schema), Schema(rows.schema))
             self._last_schema = pa.schema(wide)

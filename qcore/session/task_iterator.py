@@ -65,7 +65,7 @@ class TaskIterator:
         if batch is None:
             self._outcome = IterOutcome.NONE
             if had_data:
-                # No row passed the filters: the caller still learns the schema (SPEC D5).
+                # No row passed the filters. The caller still gets the schema.
                 self.batch = pa.RecordBatch.from_pylist([], schema=self.schema)
                 self._outcome = IterOutcome.OK_NEW_SCHEMA
             return self._outcome

@@ -1,1 +1,1 @@
-"""The SQL front door: sqlglot's parse tree → plan nodes. `bind.plan_query` is the entry."""
+"""The SQL frontend: binds sqlglot's parse tree to plan nodes. `bind.plan_query` is its entry point."""

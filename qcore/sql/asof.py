@@ -1,7 +1,7 @@
-"""ASOF JOIN: the number of the nearest right row beside each left row, which an ordinary join then uses.
+"""ASOF JOIN as an ordinary join with the number of the nearest right row, which is computed for each left row.
 
-The rows of the left table and the keys of the right one, together, are ordered by the values that the join compares.
-The nearest right row is the last one that comes before a left row in this order.
+The rows of the left table and the keys of the right table are ordered together, by the values that the join compares.
+The nearest right row of a left row is the last one before it in this order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EQUALITIES = ("equal", "is_not_distinct_from")
 
 @record
 class _Conditions:
-    """The conditions of an ASOF JOIN: the pairs of keys that must be equal, with their function; what is compared;
+    """The conditions of an ASOF JOIN: the pairs of keys that must be equal, with their function; the compared values;
     conditions on one side.
     """
 
@@ -43,8 +43,8 @@ class _Conditions:
 
 
 def nearest(binder: Binder, left: Rows, right: Rows, conditions: Sequence[Expr]) -> tuple[Rows, Rows, Expr]:
-    """The left rows with a number, the right rows with numbers, and the condition that these are equal: true for a
-    left row and its nearest right row.
+    """The left rows with the number of their nearest right row, the right rows with their numbers, and the condition
+    that both are equal.
     """
     found = _classified(conditions, left, right)
     (comparison, at_left, at_right) = found.compared[0]
@@ -88,7 +88,7 @@ def nearest(binder: Binder, left: Rows, right: Rows, conditions: Sequence[Expr])
     schema = together.schema.append(pa.field(last, pa.int64()))
     node: PlanNode = Window(ids.new(), schema, together, tuple(keys), order, (window_call,))
     node = Filter(ids.new(), schema, node, col(is_left))
-    # Null comes last in the order, behind all right rows, and is near none.
+    # Null comes last in the order, after all right rows. A left row with a null has no nearest row.
     has_one = conjunction([call("is_not_null", col(at)), *found.on_left])
     assert has_one is not None
     match = names.new("nearest")
@@ -110,7 +110,7 @@ def _classified(conditions: Sequence[Expr], left: Rows, right: Rows) -> _Conditi
             (result.equal if pair[0] in _EQUALITIES else result.compared).append(pair)
     if len(result.compared) != 1:
         raise PlanError(
-            f"ASOF JOIN compares the tables by one <, <=, > or >=, not {len(result.compared)}; it is written "
+            f"ASOF JOIN compares the tables by one <, <=, > or >=, not {len(result.compared)}; the syntax is "
             f"{ASOF_USAGE}"
         )
     return result
@@ -137,5 +137,5 @@ def _pair(condition: Expr, of_left: set[str], of_right: set[str]) -> tuple[str, 
             return _SWAPPED[condition.function], b, a
     raise PlanError(
         "ASOF JOIN takes =, <, <=, > and >= joined by AND, each of an expression of the one table and one of the "
-        f"other; it is written {ASOF_USAGE}"
+        f"other; the syntax is {ASOF_USAGE}"
     )

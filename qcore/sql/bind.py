@@ -1,4 +1,4 @@
-"""SQL text → plan."""
+"""The entry point of the SQL frontend: SQL text to a plan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ READERS = Readers(
     {**joins.READERS, **set_operations.TABLES},
 )
 
-# Statements that are no queries, by class: their name, or None for the first words of the text.
+# Statements other than queries, by class: their name in messages, or None for the first words of the text.
 _STATEMENTS = {
     "Create": None, "Drop": None, "Alter": None, "Insert": "INSERT", "Update": "UPDATE", "Delete": "DELETE",
     "Merge": "MERGE", "Command": None, "Set": "SET", "Transaction": "BEGIN", "Commit": "COMMIT",
@@ -71,17 +71,17 @@ def plan_query(
     text : str
         The query.
     tables : mapping of str to pyarrow.Schema
-        The tables it may name. Scan nodes of the plan carry these names and no source.
+        The tables that the query may name. Scan nodes of the plan have these names and no source.
     dialect : Dialect
-        What the text means where engines differ.
+        The meaning of the text where engines differ.
     views : mapping of str to str, optional
         Queries that it may name as tables, and that may name one another.
 
     Raises
     ------
     PlanError
-        A syntax error, an unknown table, column or function, or a construct the engine cannot run. The message has the
-        place in the text.
+        A syntax error, an unknown table, column or function, or a construct that the engine cannot run. The message
+        has the position in the text.
     """
     with deep_recursion():
         try:
@@ -91,8 +91,9 @@ def plan_query(
 
 
 class _BoundInPart(Exception):
-    """A query could not be bound over the columns that it names. It is bound over all: a star, or a table's name as a
-    row, may stand for them, and an error names columns that may be meant.
+    """Bind a query again, over all columns of its tables, after binding over the columns that it names has failed.
+
+    A star, or a table's name as a row, may refer to the other columns. Errors can then also suggest all columns.
     """
 
 

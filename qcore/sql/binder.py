@@ -43,16 +43,16 @@ class Binder:
     table_readers: Mapping[str, TableReader]
     ids: NodeIds = field(default_factory=NodeIds)
     names: ColumnNames = field(default_factory=ColumnNames)
-    #: The place of the innermost node that an error is about, and the text that it is in.
+    #: The position of the innermost node that caused an error, and the text that it is in.
     fault: tuple[tuple[int, int], Source] | None = None
-    #: Tables and views by lower-case name; made when first asked for.
+    #: Tables and views by lower-case name; computed at the first use.
     known: dict[str, list[str]] | None = None
-    #: Whether tables may lack columns that the text does not name, and whether those of FROM here have all; whether one
-    #: lacks columns.
+    #: may_narrow: tables may lack columns that the text does not name. reads_all: the tables of the current FROM have
+    #: all columns. is_narrowed: some table lacks columns.
     may_narrow: bool = False
     reads_all: bool = True
     is_narrowed: bool = False
-    #: Shared state of readers, by their own keys.
+    #: Shared state of readers. Each reader uses its own keys.
     memory: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -99,7 +99,7 @@ class Binder:
             raise
 
     def blame(self, node: Any) -> None:
-        """Let an error be about a node, unless it is about a part of it that has a place in the text."""
+        """Set the position of an error to that of a node, unless a part of the node has already set it."""
         if self.fault is None:
             place = place_of(node, self.source)
             self.fault = None if place is None else (place, self.source)
@@ -122,8 +122,10 @@ def _reader(readers: Mapping[str, Reader], node: Any) -> Reader:
 
 
 def place_of(node: Any, source: Source) -> tuple[int, int] | None:
-    """The first and the last letter of the text that a node is from: of its first part that has a place, or of the
-    first constant that the text has once, or of a query's SELECT.
+    """The first and the last position of a node in the text.
+
+    That is the position of its first part that has one, of its first constant that occurs once in the text, or of a
+    query's SELECT.
     """
     if not hasattr(node, "walk"):
         return None

@@ -1,4 +1,4 @@
-"""A call as it is written: its name, its arguments, and what stands around them."""
+"""The parts of a call as it is written: its name, its arguments, and the clauses around them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CallParts:
 
     @property
     def has_modifiers(self) -> bool:
-        """Whether it has what only aggregates and window functions have."""
+        """Whether the call has clauses that only aggregates and window functions can have."""
         return self.distinct or bool(self.order) or self.filter is not None or self.ignore_nulls or self.within_group
 
 
@@ -70,8 +70,8 @@ def _name_and_arguments(node: Any) -> tuple[str, list[Any]]:
     return name, arguments
 
 
-# Calls for which the parser has a class of its own although they are to stay as written: the name, and the arguments
-# that become the call's, in order.
+# Calls that the parser turns into special classes, although the binder needs them as written: the name, and the
+# arguments of the class that are the call's arguments, in order.
 _TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "Count": ("count", ("this", "expressions")),
     "Coalesce": ("coalesce", ("this", "expressions")),

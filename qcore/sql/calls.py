@@ -1,4 +1,4 @@
-"""Calls whose arguments have names, and operators for which the parser has a class of its own."""
+"""Calls whose arguments have names, and operators for which the parser has special classes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _with_names(binder: Binder, name: str, arguments: Sequence[Any], place: Plac
 
 
 def _call_of(name: str, *keys: str) -> ExpressionReader:
-    """A reader of nodes that are calls of this name of their arguments with these keys."""
+    """A reader of nodes that are calls of the function `name`. The keys select the node's arguments."""
 
     def read(binder: Binder, node: Any, place: Place) -> Bound:
         values = [part for part in take(node, *keys) if part is not None]
@@ -55,7 +55,7 @@ def _call_of(name: str, *keys: str) -> ExpressionReader:
 
 
 def bind_path(binder: Binder, node: Any, place: Place) -> Bound:
-    """x -> 'path' outside of a lambda."""
+    """x -> 'path' outside a lambda."""
     raise PlanError("the operators -> and ->> read JSON, which is not supported; s['field'] reads a struct or a map")
 
 

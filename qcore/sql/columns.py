@@ -33,14 +33,14 @@ def column_parts(node: Any) -> list[Part]:
     """The parts of a Column: catalogue, schema, table, column."""
     name, *around = take(node, "this", "table", "db", "catalog")
     if type(name).__name__ == "Star":
-        raise PlanError("t.* stands in a select list; elsewhere name the columns, or count rows by count(*)")
+        raise PlanError("t.* is only allowed in a select list; elsewhere name the columns, or count rows with count(*)")
     if type(name).__name__ != "Identifier":
         raise NotBound(node, f"{name.name!r} as a column", "a column has a name; put other letters into double quotes")
     return [identifier(part) for part in (*(part for part in reversed(around) if part is not None), name)]
 
 
 def resolve(binder: Binder, place: Place, parts: Sequence[Part], below: int = _DEEPEST) -> Bound | None:
-    """What a name means at a place; None if nothing has it. Levels from the depth `below` on are passed over."""
+    """The value of a name at a place; None if there is none. Levels from the depth `below` on are skipped."""
     level = place.scope.level
     if level.depth < below:
         found = _in_place(binder, place, parts)
@@ -80,7 +80,7 @@ def _in_place(binder: Binder, place: Place, parts: Sequence[Part]) -> Bound | No
 
 
 def _is_key(place: Place, part: Part) -> bool:
-    """Whether, where aliases come first, a name is that of a column by which the rows are grouped."""
+    """Whether a name is that of a grouping key, in a clause in which aliases have priority."""
     if not place.aliases_first or place.grouping is None:
         return False
     names = {key.expr.name for _, key in place.grouping.keys if isinstance(key.expr, Column)}

@@ -1,4 +1,4 @@
-"""COPY (query) TO 'file.parquet'. SPEC Q2."""
+"""COPY (query) TO 'file.parquet'."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Copy:
 
 
 def read_copy(text: str, dialect: Dialect) -> Copy | None:
-    """The parts of a COPY statement; None when the text is none. PlanError for one that cannot be read."""
+    """The parts of a COPY statement; None for another statement. PlanError if its syntax is wrong."""
     word, rest = first_word(text)
     if word != "COPY":
         return None
@@ -47,7 +47,7 @@ def _copy(sql: StatementText) -> Copy:
     is_query = sql.is_word(1, "(") and sql.close(1) == to - 1
     is_empty = to == (3 if is_query else 1)
     if is_empty or to + 1 >= sql.end or sql.tokens[to + 1].token_type.name != "STRING":
-        raise PlanError(f"COPY cannot be read; it is written {_USAGE}")
+        raise PlanError(f"COPY cannot be read; the syntax is {_USAGE}")
     query = sql.slice(2, to - 1) if is_query else f"SELECT * FROM {sql.slice(1, to)}"
     path = str(sql.tokens[to + 1].text)
     options = _options(sql, to + 2)
@@ -61,7 +61,7 @@ def _copy(sql: StatementText) -> Copy:
     compression = options.pop("COMPRESSION", "snappy").lower()
     rows = options.pop("ROW_GROUP_SIZE", None)
     if options:
-        raise PlanError(f"COPY has no option {next(iter(options))}; it is written {_USAGE}")
+        raise PlanError(f"COPY has no option {next(iter(options))}; the syntax is {_USAGE}")
     if rows is not None and not rows.isdigit():
         raise PlanError(f"COPY: ROW_GROUP_SIZE is a number of rows, not {rows!r}")
     compression = "none" if compression == "uncompressed" else compression
@@ -73,19 +73,19 @@ def _options(sql: StatementText, start: int) -> dict[str, str]:
     if start == sql.end:
         return {}
     if not sql.is_word(start, "(") or sql.close(start) != sql.end - 1:
-        raise PlanError(f"COPY cannot be read after its path; it is written {_USAGE}")
+        raise PlanError(f"COPY cannot be read after its path; the syntax is {_USAGE}")
     options = {}
     for a, b in sql.items(start + 1, sql.end - 1):
         if a == b:
-            raise PlanError(f"COPY cannot be read after its path; it is written {_USAGE}")
+            raise PlanError(f"COPY cannot be read after its path; the syntax is {_USAGE}")
         value = sql.slice(a + 1, b) if b > a + 1 else "true"
         options[sign_of(sql.tokens[a]).upper()] = value.strip("'\"")
     return options
 
 
 def copy_plan(copy: Copy, planned: PlanResult, names: Sequence[str]) -> PlanResult:
-    """The plan that writes the query's rows, its columns called `names`. PlanError where files cannot be so written."""
-    check_unique(names, "COPY; a file's columns have names of their own")
+    """The plan that writes the query's rows, with columns `names`. PlanError if such files cannot be written."""
+    check_unique(names, "COPY; the columns of a file must have different names")
     target = local_path(copy.path, "COPY")
     if copy.per_thread:
         check_absent(target, "COPY")

@@ -20,7 +20,7 @@ from qcore.sql.parse import import_parser, parse_items
 from qcore.sql.scope import Environment, Level, Named, Place, Rows, Scope, TableNames
 from qcore.sql.windows import Windows
 
-# The name of the table that the columns are of.
+# The name of the table that has the columns.
 _INPUT = "input"
 _ALIAS = re.compile(r"\s+as\s+(?:\"((?:[^\"]|\"\")+)\"|(\w+))\s*$", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -51,13 +51,13 @@ def parse_expression(text: str, schema: pa.Schema, where: str) -> Expr:
     if text in schema.names:
         return Column(text)
     if _IDENTIFIER.fullmatch(text.strip()) and text.strip().lower() not in _CONSTANTS:
-        # A name stands for a column alone, in any case of its letters, and never for the whole table.
+        # A name means a column, in any case, and never the whole table.
         _check_name(text.strip(), schema, where)
     value, place = _bound(text, schema, where)
     if place.grouping.calls:
         raise PlanError(f"{where}: {text!r} is an aggregate; use aggregate()")
     if place.subqueries or place.windows.outputs or place.windows.subqueries:
-        raise PlanError(f"{where}: {text!r} is no single expression over the input's columns")
+        raise PlanError(f"{where}: {text!r} is not a single expression over the input's columns")
     return value.expr
 
 
@@ -67,7 +67,7 @@ def parse_aggregate(text: str, name: str, schema: pa.Schema, where: str) -> Aggr
     Raises
     ------
     PlanError
-        A syntax error, an unknown column or function, or a text that is not one aggregate of the engine's.
+        A syntax error, an unknown column or function, or a text that is not one of the engine's aggregates.
     """
     value, place = _bound(text, schema, where)
     calls = place.grouping.calls
@@ -84,7 +84,7 @@ def _check_name(name: str, schema: pa.Schema, where: str) -> None:
 
 
 def _bound(text: str, schema: pa.Schema, where: str) -> tuple[Bound, Place]:
-    """The value of a text, and the place that has the aggregates, windows and subqueries in it."""
+    """The value of a text, and the Place with its aggregates, windows and subqueries."""
     import_parser(QCORE)
     with deep_recursion():
         try:

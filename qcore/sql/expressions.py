@@ -30,14 +30,14 @@ _BINARY = {
     "BitwiseRightShift": "bitwise_shift_right", "ArrayContainsAll": "list_has_all",
 "ArrayOverlaps": "list_has_any", "StartsWith": "starts_with",
 }  # fmt: skip
-# How closely operators on bits bind where ^ is one: the parser takes them for equal, as they are in DuckDB.
+# Precedence of bit operators if ^ is exclusive or. The parser gives all the same precedence, as DuckDB does.
 _BIT_RANKS = {
     "BitwiseOr": 1, "BitwiseXor": 2, "BitwiseAnd": 3, "BitwiseLeftShift": 4, "BitwiseRightShift": 4, "DPipe": 5,
 }  # fmt: skip
-# How closely arithmetic binds: older versions of sqlglot take % for as loose as + and -.
+# Precedence of arithmetic operators. Older versions of sqlglot give % the precedence of + and -.
 _RANKS = {"Add": 6, "Sub": 6, "Mul": 7, "Div": 7, "IntDiv": 7, "Mod": 7}
 _FACTORS = frozenset({"Mul", "Div", "IntDiv"})
-# Arguments that the parser sets by its own ideas of a dialect.
+# Arguments that the parser sets for its dialect. They do not depend on the text.
 _IGNORED = {"Div": ("typed", "safe"), "DPipe": ("safe",), "Cast": ("safe", "_type"), "IntDiv": ("typed", "safe")}
 _COMPARISONS = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
 _PATTERNS = {
@@ -266,7 +266,7 @@ def _patterns(node: Any, quantifier: Any) -> list[Any]:
 
 
 def _negated_quantifier(node: Any) -> NotBound:
-    """Versions of sqlglot give NOT x LIKE ANY (…) and x NOT LIKE ANY (…) the same tree, and these differ."""
+    """The error for NOT LIKE ANY. sqlglot gives NOT x LIKE ANY (…) and x NOT LIKE ANY (…) the same tree."""
     word = clause_name(node)
     return NotBound(node, f"NOT with {word} ANY or ALL", f"write NOT (x {word} ANY (…)) or NOT (x {word} ALL (…))")
 
@@ -296,7 +296,7 @@ def bind_if(binder: Binder, node: Any, place: Place) -> Bound:
 
 def bind_conversion(binder: Binder, node: Any, place: Place) -> Bound:
     """CAST, TRY_CAST, x::type, and DATE 'text'."""
-    # The class of CAST in Spark is that of TRY_CAST; the argument tells them apart.
+    # For Spark, sqlglot has one class for CAST and TRY_CAST; the argument distinguishes them.
     value, to, safe, _ = take(node, "this", "to", "safe", "_type")
     return bind_cast(binder.expression(value, place), read_type(to, binder.dialect), binder.dialect, bool(safe))
 
@@ -342,7 +342,7 @@ def bind_map(binder: Binder, node: Any, place: Place) -> Bound:
     """MAP {k: v}."""
     (inner,) = take(node, "this")
     if type(inner).__name__ == "Bracket":
-        # The parser takes the subscript of MAP {…}['k'] for one of the braces.
+        # The parser reads the subscript of MAP {…}['k'] as a subscript of the braces.
         held, positions, *_ = take(inner, "this", "expressions", "offset", "safe", "returns_list_for_maps")
         value = _map_of(binder, held, place)
         for position in positions:
@@ -378,7 +378,7 @@ def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
 
 
 def _is_open_end(node: Any) -> bool:
-    """Whether an end was written -, for which older versions of sqlglot put a -1 that has no place in the text."""
+    """Whether an end was written as -. Older versions of sqlglot read it as a -1 without a position in the text."""
     return type(node).__name__ == "Neg" and type(node.this).__name__ == "Literal" and "start" not in node.this.meta
 
 
@@ -403,11 +403,11 @@ def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
     """(struct).field, and a call in a schema."""
     value, field = take(node, "this", "expression")
     if type(field).__name__ != "Identifier":
-        raise PlanError(f"{field.sql()} is called with a dot; write the value as its argument")
+        raise PlanError(f"{field.sql()} is called with a dot; write the value as an argument")
     held = binder.expression(value, place)
     name, _ = identifier(field)
     if not pa.types.is_struct(held.type):
-        raise PlanError(f"{name!r} is asked of {held.type}, which has no fields")
+        raise PlanError(f"cannot read field {name!r} of {held.type}, which has no fields; only structs have fields")
     if all(part.name.lower() != name.lower() for part in held.type):
         raise unknown("field", name, [part.name for part in held.type], "the struct")
     return bind_call("struct_extract", [held, constant(name, pa.string())], binder.dialect)
@@ -425,8 +425,8 @@ def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
     name = order.name.upper()
     if name not in ("C", "POSIX", "BINARY"):
         raise PlanError(
-            f"COLLATE {name} is not supported: text compares by code points; lower(x) = lower(y) and ORDER BY lower(x) "
-            "are for any case, and x ILIKE 'pattern'"
+            f"COLLATE {name} is not supported: text is compared by code points; to ignore case, use lower(x) = "
+            "lower(y), ORDER BY lower(x) or x ILIKE 'pattern'"
         )
     return binder.expression(value, place)
 
@@ -438,7 +438,7 @@ def bind_named(binder: Binder, node: Any, place: Place) -> Bound:
 
 def bind_aliased(binder: Binder, node: Any, place: Place) -> Bound:
     """An alias inside an expression."""
-    raise NotBound(node, "an alias inside an expression", "an alias names a whole item of a select list")
+    raise NotBound(node, "an alias inside an expression", "give the alias to a whole item of a select list")
 
 
 READERS: dict[str, ExpressionReader] = {

@@ -1,4 +1,4 @@
-"""Files named where tables stand: FROM 'a.parquet', read_parquet(['a.parquet', 'b.parquet']). SPEC Q1."""
+"""Files named as tables: FROM 'a.parquet', read_parquet(['a.parquet', 'b.parquet'])."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from qcore.sql.reading import get, identifier, take
 _READERS = frozenset({
     "read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_ipc", "read_arrow", "read_orc",
 })  # fmt: skip
-# What other engines have to be told, and is done here anyway.
+# Options of other engines for behaviour that is always on here.
 _DONE = frozenset({"union_by_name", "hive_partitioning", "hive_types_autocast", "auto_detect", "header"})
-# Words behind which tables stand, and words behind which none do.
+# Words that are followed by tables, and words that are not.
 _TABLES = frozenset({"FROM", "JOIN", "PIVOT", "UNPIVOT"})
 _OTHERS = frozenset({"SELECT", "WHERE", "GROUP_BY", "HAVING", "QUALIFY", "ORDER_BY", "LIMIT", "VALUES"})
 
@@ -25,12 +25,12 @@ _OTHERS = frozenset({"SELECT", "WHERE", "GROUP_BY", "HAVING", "QUALIFY", "ORDER_
 def named_files(text: str, dialect: Dialect) -> dict[str, tuple[str, ...]]:
     """The files that a query names, by the names of their tables: see `table_name`.
 
-    A text that cannot be parsed names none: the planner of the query tells why.
+    A text with a syntax error names none. Planning the query then raises the error.
 
     Raises
     ------
     PlanError
-        A function that reads files has other arguments than paths, or an option that is not known.
+        A function that reads files has other arguments than paths, or an unknown option.
     """
     if not _may_name_files(tokens_of(text, dialect)):
         return {}
@@ -72,7 +72,7 @@ def paths_of(table: Any, source: Source) -> tuple[str, ...]:
 
 
 def default_alias(table: Any, paths: Sequence[str]) -> str:
-    """The name of a Table node of files that has no alias: the file's without its ending, or the function's."""
+    """The name of a Table node of files without an alias: the file's name without its suffix, or the function's."""
     return _reader(get(table, "this")) or PurePosixPath(paths[0]).stem
 
 
@@ -85,17 +85,17 @@ def _reader(node: Any) -> str | None:
 
 
 def _is_text(name: Any, source: Source) -> bool:
-    """Whether a name is written as a text: the parser makes names of both."""
+    """Whether a name is written as a text in quotes. The parser makes the same node of names and texts."""
     start = name.meta.get("start")
     if start is not None:
         return source.text[start] == "'"
-    # Older versions of the parser give such names no place.
+    # Older versions of the parser give such names no position.
     kinds = {token.token_type.name for token in source.tokens if token.text == name.this}
     return bool(get(name, "quoted")) and "STRING" in kinds and "IDENTIFIER" not in kinds
 
 
 def _check_option(function: str, node: Any) -> None:
-    """PlanError unless an option asks for what is done anyway."""
+    """Raise PlanError unless an option only repeats the default behaviour."""
     name: Any = None
     value: Any = None
     if type(node).__name__ in ("EQ", "PropertyEQ", "Kwarg"):
@@ -103,7 +103,8 @@ def _check_option(function: str, node: Any) -> None:
     is_off = type(value).__name__ == "Boolean" and not value.this
     if name is None or name.name.lower() not in _DONE or is_off:
         raise PlanError(
-            f"{function} has no option {node.sql().lower()}; register() makes a table of what another library reads"
+            f"{function} has no option {node.sql().lower()}; to read the file with another library, pass its result "
+            "to Session.register()"
         )
 
 
@@ -117,7 +118,7 @@ def _paths(function: str, node: Any) -> tuple[str, ...]:
 
 
 def _may_name_files(tokens: Sequence[Any]) -> bool:
-    """Whether a text stands where a table may, or a function that reads files is called. Parsing takes longer."""
+    """Whether a text is at the position of a table, or a function that reads files is called. Faster than parsing."""
     among_tables = [False]
     before = ""
     for token in tokens:

@@ -37,7 +37,7 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
     if is_aggregate_name(name, binder.dialect):
         return _aggregate(binder, parts, place)
     if parts.has_modifiers and not name.startswith("grouping"):
-        raise PlanError(f"{parts.name} is no aggregate function, so it takes no DISTINCT, ORDER BY or FILTER")
+        raise PlanError(f"{parts.name} is not an aggregate function, so it takes no DISTINCT, ORDER BY or FILTER")
     if name in ("grouping", "grouping_id"):
         return bind_grouping_function(binder, parts.node, parts.arguments, place)
     if exists_query(parts.node) is not None:
@@ -53,7 +53,7 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
     if is_lambda_call(name, parts.arguments):
         return bind_lambda_call(binder, parts.name, parts.arguments, place)
     if name == "columns":
-        raise PlanError("COLUMNS(…) stands in a select list or in WHERE; elsewhere name the columns")
+        raise PlanError("COLUMNS(…) is only allowed in a select list or in WHERE; elsewhere name the columns")
     if name in ("unnest", *(("explode",) if binder.dialect.syntax == "spark" else ())):
         return _unnest(binder, parts, place)
     if name == "generate_subscripts":
@@ -80,7 +80,7 @@ def _subscripts(binder: Binder, parts: CallParts, place: Place) -> Bound:
 
 def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:
     if place.unnested is None:
-        raise PlanError(f"unnest stands in {place.clause}; it can stand in a select list or among the tables")
+        raise PlanError(f"unnest cannot be in {place.clause}; write it in a select list or in FROM")
     if len(parts.arguments) != 1:
         raise PlanError("unnest in a select list takes one list or map and no options")
     return place.unnested.add(binder.expression(parts.arguments[0], replace(place, unnested=None)))
@@ -88,7 +88,7 @@ def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:
 
 def _argument(binder: Binder, node: Any, place: Place) -> Bound:
     if _is_star(node) or (type(node).__name__ == "Column" and _is_star(node.this)):
-        raise PlanError("* is an argument of count alone; name the columns")
+        raise PlanError("* is an argument of count only; name the columns")
     return binder.expression(node, place)
 
 
@@ -128,7 +128,7 @@ def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
 
 
 def _outer_aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
-    """An aggregate of the outer query's columns alone: it belongs to the outer query, by the standard."""
+    """An aggregate over only the outer query's columns. By the standard it belongs to the outer query."""
     level = place.scope.level
     outer = level.outer
     if outer is None or outer.grouping is None:
@@ -143,7 +143,7 @@ def _outer_aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
 
 def _misplaced(parts: CallParts, place: Place) -> PlanError:
     hint = "; HAVING filters groups" if place.clause == "WHERE" else ""
-    return PlanError(f"{parts.name}: an aggregate function stands in {place.clause}, where none may be{hint}")
+    return PlanError(f"{parts.name}: an aggregate function cannot be in {place.clause}{hint}")
 
 
 def _is_star(node: Any) -> bool:

@@ -1,7 +1,7 @@
 """GROUP BY, aggregates, grouping sets.
 
-Expressions over groups are bound over the rows before grouping, with columns for the aggregates in them. Afterwards
-each part of them that equals a key becomes the key's column; a column that is left over is an error.
+Expressions over groups are bound over the rows before grouping, with columns for the aggregates in them. Each part that
+equals a key is then replaced by the key's column. A remaining column of the rows is an error.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _sets_of(element: Any, add: Any) -> list[tuple[int, ...]]:
         else:
             if len(keys) > 12:
                 raise PlanError(
-                    f"CUBE of {len(keys)} columns has {2 ** len(keys)} grouping sets; {_SETS_MAX} are the most"
+                    f"CUBE of {len(keys)} columns has {2 ** len(keys)} grouping sets; the maximum is {_SETS_MAX}"
                 )
             orders = itertools.product((True, False), repeat=len(keys))
             chosen = [[key for key, is_in in zip(keys, order, strict=True) if is_in] for order in orders]

@@ -1,4 +1,4 @@
-"""FROM: tables side by side, and joins with ON, USING and NATURAL."""
+"""FROM: lists of tables, and joins with ON, USING and NATURAL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _UNNEST_JOINS = {"left": "LEFT JOIN unnest(…) takes ON TRUE; put the condition
 
 
 def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: Environment) -> Rows:
-    """The rows of FROM and the joins behind it."""
+    """The rows of FROM and its joins."""
     if clause is None:
         if joins:
             raise NotBound(joins[0], "JOIN without FROM", "write FROM and the first table before it")
@@ -57,7 +57,7 @@ def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: En
 
 
 def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], place: Place) -> Rows:
-    """A table and the joins behind it. `place` has the tables before it."""
+    """A table and the joins after it. `place` has the tables before it."""
     groups: list[tuple[Any, list[Any]]] = [(first, [])]
     for join in joins:
         if _is_comma(join) and any(get(one, "side") in ("RIGHT", "FULL") for one in joins):
@@ -80,7 +80,7 @@ def _is_comma(join: Any) -> bool:
 
 
 def _beside(binder: Binder, place: Place, rows: Rows) -> Place:
-    """The place of a table behind these: LATERAL lets it read them."""
+    """The place of a table after these. With LATERAL it can read them."""
     before = place.scope.rows
     if before.tables or before.columns:
         schema = pa.schema([*before.node.schema, *rows.node.schema])
@@ -98,7 +98,7 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
         node, "this", "db", "catalog", "alias", "pivots", "sample", "joins", "ordinality"
     )
     paths = paths_of(node, binder.source)
-    # Names that an alias gives columns go by their places.
+    # An alias names columns by position.
     reads_all, binder.reads_all = (
         binder.reads_all,
         binder.reads_all or bool(alias is not None and get(alias, "columns")),
@@ -122,7 +122,7 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
 
 
 def _changed(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, place: Place) -> Rows:
-    """The rows of a table with what stands behind it."""
+    """The rows of a table with its PIVOT, UNPIVOT, sample and joins."""
     if isinstance(rows, UnnestedRows) and (pivots or sample is not None):
         raise PlanError("PIVOT or a sample of unnest over tables before it is not supported; use a subquery")
     for pivot in pivots or ():
@@ -148,7 +148,7 @@ def bind_derived(binder: Binder, node: Any, place: Place) -> Rows:
 
 
 def _bare(node: Any) -> Any:
-    """A query in brackets without what stands behind it as a table."""
+    """A query in brackets without its clauses as a table."""
     if get(node, "pivots") is None and get(node, "sample") is None:
         return node
     bare = node.copy()
@@ -210,7 +210,7 @@ def _view_rows(binder: Binder, function: Any, alias: Any, place: Place) -> Rows:
 
 
 def with_views(binder: Binder, rows: Rows, views: Sequence[Any], environment: Environment) -> Rows:
-    """The rows with each LATERAL VIEW behind them."""
+    """The rows with each LATERAL VIEW applied."""
     for view in views:
         right = binder.table(view, _beside(binder, first_place(binder, environment), rows))
         name = str(get(get(view, "this"), "this") or "").lower()
@@ -237,7 +237,7 @@ def _joined(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
     )
     side, kind, method = (str(part or "").upper() for part in (side, kind, method))
     if pivots:
-        raise PlanError("PIVOT behind a join is not supported; put the joined tables into a subquery")
+        raise PlanError("PIVOT after a join is not supported; put the joined tables into a subquery")
     if method not in ("", "NATURAL", "ASOF", "POSITIONAL"):
         raise NotBound(node, f"{method} JOIN", "there are NATURAL, ASOF and POSITIONAL")
     right = binder.table(table, _beside(binder, place, left))
@@ -281,7 +281,7 @@ def _kind(side: str, kind: str, node: Any) -> str:
 
 
 def _positional_join(binder: Binder, left: Rows, right: Rows) -> Rows:
-    """POSITIONAL JOIN: the first row of one side beside the first of the other, and so on."""
+    """POSITIONAL JOIN: first rows are joined with first rows, second rows with second rows, and so on."""
     sides: list[tuple[PlanNode, str]] = []
     for rows, which in ((left, "left"), (right, "right")):
         if isinstance(rows, (LateralRows, UnnestedRows)):
@@ -300,7 +300,7 @@ def _positional_join(binder: Binder, left: Rows, right: Rows) -> Rows:
 
 
 def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, using: Any, place: Place) -> Rows:
-    """ASOF JOIN: the ordinary join of each left row with the number of its nearest right row."""
+    """ASOF JOIN, as an ordinary join on the number of the nearest right row."""
     if isinstance(right, (LateralRows, UnnestedRows)):
         raise PlanError("ASOF JOIN of a table that reads the tables before it (LATERAL) is not supported")
     if using:
@@ -311,7 +311,7 @@ def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, usin
         left, right, is_nearest = nearest(binder, left, right, conditions)
         return _merged(binder, left, right, kind, [is_nearest], names)
     if on is None:
-        raise PlanError(f"ASOF JOIN has no condition; it is written {ASOF_USAGE}")
+        raise PlanError(f"ASOF JOIN has no condition; the syntax is {ASOF_USAGE}")
     conditions, subqueries, _ = _conditions(binder, left, right, on, place)
     try:
         if subqueries:
@@ -374,7 +374,7 @@ def as_condition(value: Bound, binder: Binder, node: Any = None) -> Bound:
 
 
 def _combine(binder: Binder, left: Rows, right: Rows, kind: str, conditions: Sequence[Expr]) -> Rows:
-    """The join on conditions, each side's columns beside the other's."""
+    """The join on conditions, with the columns of both sides."""
     tables, columns = [*left.tables, *right.tables], [*left.columns, *right.columns]
     if kind in LEFT_ONLY:
         tables, columns = left.tables, left.columns
@@ -387,7 +387,7 @@ def _combine(binder: Binder, left: Rows, right: Rows, kind: str, conditions: Seq
 
 
 def _like(left: Rows, node: PlanNode, tables: list[TableNames], columns: list[Named]) -> Rows:
-    """Joined rows; if the left side depends on tables before it, so do they."""
+    """Joined rows. They depend on earlier tables if the left side does."""
     if isinstance(left, LateralRows):
         return LateralRows(node, tables, columns, left.captured)
     return Rows(node, tables, columns)
@@ -510,9 +510,10 @@ def _join_over_subqueries(
     waiting: Sequence[Any],
     pairs: PlanNode,
 ) -> Rows:
-    """A join whose conditions have subqueries. One that reads one side is joined to that side. If one reads both, the
-    pairs with the subqueries' values are filtered first, which gives the row numbers of matching pairs; the inputs are
-    then joined by these numbers.
+    """A join whose conditions have subqueries.
+
+    A subquery that reads one side is joined to that side. If a subquery reads both sides, it is first computed for all
+    pairs of rows. The conditions then select pairs of row numbers, and the inputs are joined by these numbers.
     """
     sides = [left.node, right.node]
     for one in waiting:
@@ -535,7 +536,7 @@ def _join_over_subqueries(
 
 
 def _side_of(one: Any, sides: Sequence[PlanNode]) -> int | None:
-    """The input, 1 if it may be both, whose columns a subquery in ON reads."""
+    """The number of the input whose columns a subquery in ON reads; 1 if it may be either."""
     if isinstance(one, RandomValue):
         return None
     assert isinstance(one, Joined)

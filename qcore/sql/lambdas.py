@@ -1,4 +1,4 @@
-"""Lambdas and list comprehensions: their parameters are names of their own around the body."""
+"""Lambdas and list comprehensions. Their parameters are names within the body."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bind_lambda_call(binder: Binder, name: str, arguments: Sequence[Any], place:
     names = [_name(parameter) for parameter in parameters]
     first = [binder.expression(one, place) for one in rest]
     if len(first) > 1:
-        raise PlanError(f"{name} takes a list, a lambda and perhaps a value to begin with")
+        raise PlanError(f"{name} takes a list, a lambda and, for list_reduce, an optional first value")
     return bind_lambda(
         name,
         binder.expression(lists, place),
@@ -86,7 +86,7 @@ def _body(binder: Binder, body: Any, names: Sequence[str], place: Place) -> Bind
 
 
 def bind_parameter(binder: Binder, node: Any, place: Place) -> Bound:
-    """A name in a lambda's body that the parser takes for a parameter."""
+    """A name in a lambda's body that the parser reads as a parameter."""
     name, _ = identifier(node)
     found = place.parameters.get(name.lower())
     if found is None:

@@ -66,9 +66,9 @@ _UNKNOWN = object()
 def _check_share(value: Bound) -> None:
     share = value.expr.value if isinstance(value.expr, Literal) else None
     if share is None:
-        raise PlanError("LIMIT n %: a share is a number as it stands")
+        raise PlanError("LIMIT n %: the percentage must be a number, not an expression")
     if not 0 <= share <= 100:
-        raise PlanError(f"LIMIT {share} %: a share is from 0 % to 100 %")
+        raise PlanError(f"LIMIT {share} %: a percentage is from 0 % to 100 %")
 
 
 def _number(binder: Binder, value: Bound, is_share: bool) -> Expr:
@@ -93,13 +93,13 @@ def _count(node: Any) -> tuple[Any, bool]:
     """The number of rows as an expression, and whether it is a percentage."""
     if type(node).__name__ == "Fetch":
         count, options, _ = take(node, "count", "limit_options", "direction")
-        # Older versions of sqlglot take ROW in FETCH NEXT ROW ONLY for the number.
+        # Older versions of sqlglot read ROW in FETCH NEXT ROW ONLY as the number.
         is_word = type(count).__name__ == "Identifier" and count.name.lower() in ("row", "rows")
         count = _one() if count is None or is_word else count
     else:
         count, options, by, _ = take(node, "expression", "limit_options", "expressions", "offset")
         if by or get(node, "offset") is not None:
-            raise PlanError("LIMIT takes one number of rows; OFFSET takes the number of those before them")
+            raise PlanError("LIMIT takes one number; write the number of rows to skip with OFFSET")
     is_share = False
     if options is not None:
         percent, _, ties = take(options, "percent", "rows", "with_ties")

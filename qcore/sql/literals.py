@@ -75,14 +75,14 @@ def bind_bytes(binder: Binder, node: Any, place: Place) -> Bound:
 
 
 def bind_escaped_text(binder: Binder, node: Any, place: Place) -> Bound:
-    """e'text' with its escapes, and texts that have none."""
+    """e'text' with escapes, and texts without escapes."""
     (text,) = take(node, "this")
     return constant(text, pa.string())
 
 
 def bind_interval(binder: Binder, node: Any, place: Place) -> Bound:
     """INTERVAL '3' DAY, INTERVAL '1 month 3 days', INTERVAL (n) DAY."""
-    # The parser marks a fraction of a text, as in '1.5 hours': it is in the text too.
+    # The parser marks a fraction such as '1.5 hours'. The text has it too, so the mark is ignored.
     value, unit, _ = take(node, "this", "unit", "fraction_in_string")
     word = "" if unit is None else str(take(unit, "this")[0]).lower()
     while type(value).__name__ == "Paren":

@@ -1,4 +1,4 @@
-"""Names of columns that a query gave none: their expressions as written."""
+"""Names of columns without an alias: their expressions as written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 def item_texts(select: Any, source: Source) -> list[str]:
-    """The texts of a select list's items: words in lower case, names without needless quotes, white space as one
-    blank, no comments. The first token after an item that is not part of its expression is the reader's to know.
+    """The texts of a select list's items, with words in lower case, without unneeded quotes and comments, and with
+    one blank for white space. The caller must know the first token that is no longer part of an item.
     """
     first = select_token(select)
     if first is None:

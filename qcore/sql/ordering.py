@@ -20,13 +20,13 @@ def read_ordered(node: Any) -> tuple[Any, bool, bool]:
 
 
 def sorted_rows(node: PlanNode) -> tuple[PlanNode, tuple[SortKey, ...]]:
-    """The rows of a query with the columns that its ORDER BY sorts by, and these keys: none without ORDER BY."""
+    """The rows of a query with the columns that its ORDER BY sorts by, and the sort keys (empty without ORDER BY)."""
     held = node
     if isinstance(held, Project) and all(
         isinstance(expr, Column) and expr.name == name
         for expr, name in zip(held.expressions, held.schema.names, strict=True)
     ):
-        # A computed LIMIT leaves out the numbers of rows by which they are ordered.
+        # A computed LIMIT drops the row numbers by which its rows are ordered.
         held = held.child
     below = held.child if isinstance(held, Limit) else held
     return (held, below.keys) if isinstance(below, OrderBy) else (node, ())

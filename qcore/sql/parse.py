@@ -1,7 +1,7 @@
-"""SQL text → sqlglot's parse tree, and the tokens that it was made from.
+"""Parsing: SQL text to sqlglot's parse tree and its tokens.
 
-sqlglot renames, merges and reorders the arguments of functions that it knows. A comment on each closing bracket keeps
-calls as they are written. Tokens that sqlglot reads otherwise than SQL has them are mended before they are parsed.
+sqlglot renames, merges and reorders the arguments of functions that it knows. A comment on each closing bracket makes
+it keep calls as they are written. Tokens that sqlglot would misread are rewritten before they are parsed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from qcore.record import record
 from qcore.sql.reading import take
 from qcore.sql.token_brackets import with_brackets
 
-#: sqlglot leaves calls with this comment as they are written.
+#: sqlglot does not change calls with this comment.
 _AS_WRITTEN = "sqlglot.anonymous"
-#: The prefix of names of functions in the tree that the parser would read otherwise than they are written.
+#: The prefix that keeps the parser from interpreting a function's name.
 PREFIX = "$"
-# Functions for which sqlglot has classes of its own even so, some of which drop arguments.
+# Functions that sqlglot interprets in spite of the comment. Some of its classes drop arguments.
 _RENAMED = frozenset({
     "approx_quantile", "argmax", "argmin", "arg_max", "arg_min", "array", "ceil", "char", "chr", "floor",
     "gap_fill", "group_concat", "initcap", "json_object", "json_objectagg", "listagg", "map", "max", "max_by", "min",
@@ -35,7 +35,7 @@ _RENAMED = frozenset({
 #: The first word of the comment on SELECT; the number of its token follows.
 _SELECT = "qcore.select"
 _COMPARISONS = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!="})
-# Words behind which no operator can stand.
+# Words that an operator cannot follow.
 _NO_VALUES = frozenset({
     "SELECT", "DISTINCT", "WHERE", "AND", "OR", "ON", "HAVING", "QUALIFY", "WHEN", "THEN", "ELSE", "CASE", "BETWEEN",
     "IN", "LIKE", "ILIKE", "AS", "FROM", "GROUP BY", "ORDER BY", "BY",
@@ -48,14 +48,14 @@ _NULL_ORDERINGS = {
 }
 
 
-# The first words of what the parser reads.
+# The first words of statements that the parser reads.
 _BEGINNINGS = (
     "SELECT", "WITH", "VALUES", "FROM", "(", "PIVOT", "UNPIVOT", "TABLE", "DESCRIBE", "SHOW", "SUMMARIZE", "EXPLAIN",
     "CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE", "MERGE", "SET", "COPY",
 )  # fmt: skip
 # Clauses in the order in which a query has them.
 _CLAUSES = {"WHERE": 1, "GROUP_BY": 2, "HAVING": 3, "QUALIFY": 4, "ORDER_BY": 5, "LIMIT": 6}
-# What stands behind a backslash in e'…'.
+# An escape in e'…'.
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _CONTROLS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "INTERSECT", "SELECT", "FROM", "SEMICOLON"})
@@ -85,20 +85,20 @@ def parse_items(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
     """The expressions of a text, which are separated by commas, and its tokens. PlanError: a syntax error."""
     reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
     kinds, make = _token_classes()
-    # A token that has no letters of the text: expressions are parsed as a select list.
+    # Expressions are parsed as a select list. The token SELECT is added and is not in the text.
     select = make(kinds.SELECT, "SELECT", 0, 0, 0, -1)
     statements, source = _parsed(reader, text, [select, *_tokens(reader, text)], dialect)
     (items,) = take(statements[0], "expressions") if len(statements) == 1 else ((),)
     return list(items or ()), source
 
 
-# Letters of a text whose tokens are kept.
+# The longest text whose tokens are kept, in characters.
 _KEPT_TEXT_MAX = 100_000
 
 
 class _LastTokens(threading.local):
-    """The tokens of the text that a thread read last: a session asks a text for its files before it plans it. They are
-    of the thread alone, because the parser is told by their comments what to do.
+    """The tokens of the text that a thread read last. A session reads a text once for its file names and once to plan
+    it. Each thread has its own tokens, because comments are added to them for the parser.
     """
 
     reader: Any = None
@@ -143,8 +143,10 @@ def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tupl
 
 
 def _statements(reader: Any, source: Source, dialect: Dialect) -> Any:
-    """The statements of mended tokens. Where `^` is exclusive or, Spark's parser reads them: `^` binds less than `&`
-    there. It lacks lambdas, comprehensions and `**`: the other parser reads what it refuses, unless the text has `^`.
+    """The statements of the rewritten tokens.
+
+    If `^` is exclusive or, Spark's parser is used, in which `^` has a lower precedence than `&`. It lacks lambdas,
+    comprehensions and `**`. If it fails and the text has no `^`, DuckDB's parser reads the text.
     """
     from sqlglot.errors import ParseError
 
@@ -192,7 +194,7 @@ def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
     settings = {
         "INDEX_OFFSET": 0,
         "NULL_ORDERING": _NULL_ORDERINGS[null_order],
-        # Older versions make one without the escapes of e'…' for a dialect that names none.
+        # Without this, older versions use a tokenizer without the escapes of e'…'.
         "Tokenizer": parent.Tokenizer,
     }
     return type(f"Qcore{syntax.title()}{null_order.title().replace('_', '')}", (parent,), settings)()
@@ -200,8 +202,8 @@ def _sqlglot_dialect(syntax: str, null_order: str) -> Any:
 
 @cache
 def _sqlglot_parser(null_order: str) -> Any:
-    """sqlglot's dialect whose parser has x ^ y, DIV and RLIKE of Spark. Texts and names are not quoted as in Spark:
-    the tokens come from the other one.
+    """sqlglot's dialect whose parser has x ^ y, DIV and RLIKE of Spark. Its tokenizer is not used: the tokens come from
+    DuckDB's, so texts and names are quoted as in DuckDB.
     """
     parent = import_module("sqlglot.dialects.spark").Spark
     settings = {"INDEX_OFFSET": 0, "NULL_ORDERING": _NULL_ORDERINGS[null_order]}
@@ -209,8 +211,8 @@ def _sqlglot_parser(null_order: str) -> Any:
 
 
 def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
-    """The tokens with numbers in base 16, bytes and texts in pieces as one token each; with the comments that the
-    parser looks for and no others.
+    """Rewrite the tokens. Numbers in base 16, bytes, and texts in several pieces become one token each. The comments of
+    the text are replaced by those that the parser looks for.
     """
     kinds, _ = _token_classes()
     result: list[Any] = []
@@ -280,8 +282,8 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
 
 
 def _interval_cast(before: Any, token: Any) -> list[Any]:
-    """CAST('1 day 04:05' AS INTERVAL): the parser takes INTERVAL '1 day 04:05' for '1 day'. The tokens that are added
-    have no letters of the text.
+    """Rewrite INTERVAL '1 day 04:05' to CAST('1 day 04:05' AS INTERVAL), because the parser would read it as '1 day'.
+    The added tokens have no position in the text.
     """
     kinds, make = _token_classes()
     words = ((kinds.L_PAREN, "("), (kinds.ALIAS, "AS"), (kinds.INTERVAL, "INTERVAL"), (kinds.R_PAREN, ")"))
@@ -315,7 +317,7 @@ def ends_value(token: Any) -> bool:
 
 
 def _refuse_misread(tokens: list[Any], text: str) -> None:
-    """PlanError for what sqlglot reads as something else: it drops the star of *COLUMNS(…)."""
+    """Raise PlanError for syntax that sqlglot misreads: it drops the star of *COLUMNS(…)."""
     if "columns" not in text.lower():
         return
     for before, token, following in zip(["", *tokens], tokens, tokens[1:], strict=False):
@@ -326,7 +328,7 @@ def _refuse_misread(tokens: list[Any], text: str) -> None:
 
 
 def _check_order(tokens: list[Any], text: str) -> None:
-    """PlanError for clauses in another order than SQL's, in which sqlglot takes them too."""
+    """Raise PlanError if clauses are not in the order of SQL. sqlglot accepts any order."""
     before: list[Any] = [None]
     ordered = _ordered_kinds()
     for token, following in zip(tokens, (*tokens, None)[1:], strict=True):
@@ -344,14 +346,14 @@ def _check_order(tokens: list[Any], text: str) -> None:
                 continue
             last = before[-1]
             if last is not None and _CLAUSES[last.token_type.name] >= _CLAUSES[kind]:
-                after = f": {token.text.upper()} stands before {last.text.upper()}, and each once"
+                after = f": {token.text.upper()} must be before {last.text.upper()}, and each clause occurs once"
                 raise PlanError(located(f"syntax error at {token.text!r}", text, token.start, token.end, after))
             before[-1] = token
 
 
 @cache
 def _mended_kinds() -> frozenset[Any]:
-    """The kinds of tokens that may be mended, alone or with the token before them."""
+    """The kinds of tokens that may be rewritten, alone or with the token before them."""
     kinds, _ = _token_classes()
     return frozenset({
         kinds.VAR, kinds.STRING, kinds.HEREDOC_STRING, kinds.BYTE_STRING, kinds.NUMBER, kinds.L_PAREN, kinds.TIMESTAMP,
@@ -361,7 +363,7 @@ def _mended_kinds() -> frozenset[Any]:
 
 @cache
 def _ordered_kinds() -> frozenset[Any]:
-    """The kinds of tokens by which the order of clauses is seen."""
+    """The kinds of tokens that matter for the order of clauses."""
     kinds, _ = _token_classes()
     return frozenset(getattr(kinds, name) for name in ("L_PAREN", "R_PAREN", *_CLAUSES, *_SET_OPERATIONS))
 
@@ -396,13 +398,16 @@ def _hexadecimal(text: str) -> int | None:
 
 
 def _is_query(before: Any, following: list[Any]) -> bool:
-    """Whether TABLE between these tokens begins a query, TABLE t: it means FROM t, which all versions read."""
+    """Whether TABLE between these tokens begins the query TABLE t.
+
+    It is rewritten to FROM t, which all versions read.
+    """
     begins = before is None or before.text.upper() in ("(", ";", "UNION", "EXCEPT", "INTERSECT", "ALL")
     return begins and bool(following) and following[0].token_type.name in ("VAR", "IDENTIFIER")
 
 
 def _is_frame(before: list[Any], following: list[Any]) -> bool:
-    """Whether GROUPS between these tokens begins a frame: in the brackets of OVER or WINDOW, behind a value."""
+    """Whether GROUPS between these tokens begins a frame: in the brackets of OVER or WINDOW, after a value."""
     if not following or following[0].text.upper() in (")", ",", "ORDER BY", "PARTITION BY", "ROWS", "RANGE"):
         return False
     depth, at = 0, len(before) - 1
@@ -419,7 +424,7 @@ def _is_frame(before: list[Any], following: list[Any]) -> bool:
 
 
 def unescaped(text: str, token: Any) -> str:
-    """What stands between the quotes of the token e'…', as DuckDB reads it. PlanError if that is no text."""
+    """The text of the token e'…' with its escapes, as in DuckDB. PlanError if it is not valid UTF-8."""
     quoted = text[token.start + 2 : token.end]
     data = _ESCAPE.sub(lambda found: _letter(found.group(1)), quoted.replace("''", "'").encode())
     try:
@@ -428,12 +433,12 @@ def unescaped(text: str, token: Any) -> str:
         result = "\0"
     if "\0" in result:
         after = ": its bytes must be UTF-8, without the byte 0"
-        raise PlanError(located(f"e'{quoted}' is no text", text, token.start, token.end, after))
+        raise PlanError(located(f"e'{quoted}' is not a text", text, token.start, token.end, after))
     return result
 
 
 def _letter(code: bytes) -> bytes:
-    """The bytes that a code behind a backslash stands for."""
+    """The bytes of an escape, given without its backslash."""
     if code in _CONTROLS:
         return _CONTROLS[code]
     if code[:1] in b"01234567" or len(code) > 1:
@@ -442,7 +447,10 @@ def _letter(code: bytes) -> bytes:
 
 
 def _with_nulls_first(tokens: list[Any]) -> list[Any]:
-    """NULLS FIRST behind each DESC without an order of nulls: no setting of sqlglot's puts nulls first in both."""
+    """Add NULLS FIRST after each DESC without an order of nulls.
+
+    sqlglot has no setting for nulls first in both orders.
+    """
     kinds, make = _token_classes()
     result = []
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
@@ -457,13 +465,13 @@ def _with_nulls_first(tokens: list[Any]) -> list[Any]:
 
 
 def located(message: str, text: str, start: int, end: int, after: str = "") -> str:
-    """The message with the place in the text, and its line with a caret below."""
+    """The message with the position in the text, and the line with a caret below."""
     line = text.count("\n", 0, start) + 1
     begin = text.rfind("\n", 0, start) + 1
     stop = text.find("\n", start)
     shown = text[begin : stop if stop >= 0 else len(text)]
     column = start - begin + 1
-    # A long line is cut on both sides of the place.
+    # A long line is cut on both sides of the position.
     cut = max(0, column - 60)
     shown = shown[cut : cut + 120]
     pointer = " " * (column - 1 - cut) + "^" * max(1, min(end - start + 1, len(shown) - (column - 1 - cut)))
@@ -482,7 +490,7 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
         what = "this was not expected here"
     elif what.startswith("Required keyword"):
         what = "an expression was expected"
-        # The place is that of the operator before what is missing.
+        # The position is that of the operator before the missing expression.
         is_value = found is not None and found.token_type.name in ("NUMBER", "STRING", "VAR", "IDENTIFIER", "R_PAREN")
         found = None if found is source.tokens[-1] and not is_value else found
     elif "SENTINEL" in what or what.endswith(" but got None"):

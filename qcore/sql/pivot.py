@@ -1,4 +1,4 @@
-"""PIVOT and UNPIVOT: statements, PIVOT t ON c IN (…) USING sum(x), and parts of FROM, t PIVOT (sum(x) FOR c IN (…)).
+"""PIVOT and UNPIVOT, as statements (PIVOT t ON c IN (…) USING sum(x)) and in FROM (t PIVOT (sum(x) FOR c IN (…))).
 
 PIVOT is one aggregation with a filtered call for each value. UNPIVOT makes lists of the columns of each row and unnests
 them.
@@ -47,7 +47,7 @@ def bind_pivot(binder: Binder, node: Any, environment: Environment) -> Relation:
     environment = common_tables(binder, with_, environment)
     rows = binder.table(table, first_place(binder, environment))
     if not listed:
-        raise PlanError(f"{'UNPIVOT' if is_unpivot else 'PIVOT'} has no ON; it is written {_usage(is_unpivot)}")
+        raise PlanError(f"{'UNPIVOT' if is_unpivot else 'PIVOT'} has no ON; the syntax is {_usage(is_unpivot)}")
     place = Place(Scope(rows, environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
     if not is_unpivot:
         made = _pivot(binder, rows, listed, using or (), group, place)
@@ -61,7 +61,7 @@ def bind_pivot(binder: Binder, node: Any, environment: Environment) -> Relation:
 
 
 def pivoted_rows(binder: Binder, rows: Rows, node: Any, around: Place) -> Rows:
-    """The rows of a table with PIVOT (…) or UNPIVOT (…) behind it."""
+    """The rows of a table with PIVOT (…) or UNPIVOT (…) applied."""
     # The parser's own names of columns, and settings of its dialects, are not read.
     heads, fields, is_unpivot, group, alias, with_nulls, *_ = take(
         node, "expressions", "fields", "unpivot", "group", "alias", "include_nulls", "columns", "pivot_column_naming",
@@ -69,7 +69,7 @@ def pivoted_rows(binder: Binder, rows: Rows, node: Any, around: Place) -> Rows:
     )  # fmt: skip
     if not heads or not fields:
         what = "UNPIVOT" if is_unpivot else "PIVOT"
-        raise PlanError(f"{what} behind a table cannot be read; it is written {_usage(is_unpivot, is_table=True)}")
+        raise PlanError(f"{what} after a table cannot be read; the syntax is {_usage(is_unpivot, is_table=True)}")
     place = Place(Scope(rows, around.scope.environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
     if is_unpivot:
         if len(fields) > 1 or len(heads) > 1 or group is not None:
@@ -97,7 +97,7 @@ def _parts(node: Any) -> list[Any]:
 
 
 def _name(node: Any) -> str:
-    """A name that the query gives: an identifier, a column without a table, or a text."""
+    """A name in the query: an identifier, a column without a table, or a text."""
     kind = type(node).__name__
     if kind == "Column" and get(node, "table") is None:
         return _name(get(node, "this"))
@@ -138,7 +138,7 @@ class _Choice:
 
 @record(frozen=True)
 class _Item:
-    """An expression over aggregates, the calls that it reads, its name, and whether the query gave it that."""
+    """An expression over aggregates, the calls that it reads, its name, and whether that name is an alias."""
 
     value: Bound
     calls: tuple[AggregateCall, ...]
@@ -151,7 +151,7 @@ def _pivot(binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], 
     n_columns = math.prod(map(len, chosen)) * max(1, len(using))
     if n_columns > _COLUMNS_MAX:
         raise PlanError(
-            f"PIVOT would make {n_columns} columns, and {_COLUMNS_MAX} are the most; pivot fewer values, or write "
+            f"PIVOT would make {n_columns} columns; the maximum is {_COLUMNS_MAX}; pivot fewer values, or write "
             "GROUP BY with the columns to pivot on"
         )
     grouping = Grouping(binder)
@@ -199,7 +199,7 @@ def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
         raise _without_list(binder, value)
     if type(value).__name__ not in ("Column", "Tuple", "Paren"):
         raise PlanError(
-            f"PIVOT by {_written(binder, value)!r}: it goes by columns; put an expression in brackets: "
+            f"PIVOT by {_written(binder, value)!r}: PIVOT takes columns; put an expression in brackets: "
             "(x % 2) IN (0, 1)"
         )
     values = [binder.expression(part, place) for part in _parts(value)]
@@ -225,15 +225,13 @@ def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
 def _without_list(binder: Binder, node: Any) -> PlanError:
     return PlanError(
         f"PIVOT by {_written(binder, node)!r} without a list of its values is not supported: the columns would be "
-        f"known only when the query runs; it is written {_PIVOT_USAGE}"
+        f"known only when the query runs; the syntax is {_PIVOT_USAGE}"
     )
 
 
 def _constant(binder: Binder, node: Any, place: Place) -> tuple[Bound, str]:
     """A constant of the list, and what its column is called."""
-    wrong = PlanError(
-        f"PIVOT … IN ({_written(binder, node)}): each of the list is a constant; a text stands in quotes, 'a'"
-    )
+    wrong = PlanError(f"PIVOT … IN ({_written(binder, node)}): the list takes constants; write a text in quotes, 'a'")
     if any(type(part).__name__ == "Column" for part in node.walk()):
         raise wrong
     bound = binder.expression(node, place)
@@ -258,7 +256,9 @@ def _items(binder: Binder, using: Sequence[Any], grouping: Grouping, place: Plac
         outputs = {one.name: one for one in grouping.calls}
         read = column_names(value.expr)
         if not read or not read <= outputs.keys() or place.subqueries:
-            raise PlanError(f"PIVOT … USING {_written(binder, inner)}: it takes aggregates, and expressions over these")
+            raise PlanError(
+                f"PIVOT … USING {_written(binder, inner)}: USING takes aggregates and expressions over them"
+            )
         name = _call_text(binder, inner) if alias is None else alias
         result.append(_Item(value, tuple(outputs[one] for one in sorted(read)), name, alias is not None))
     return result
@@ -285,7 +285,7 @@ def _call_text(binder: Binder, node: Any) -> str:
 
 
 def _begins_element(tokens: Sequence[Any], n: int) -> bool:
-    """Whether an element of USING or of PIVOT (…) begins behind this token."""
+    """Whether an element of USING or of PIVOT (…) begins after this token."""
     if tokens[n].text == "(":
         return n > 0 and tokens[n - 1].text.upper() == "PIVOT"
     return tokens[n].text == "," or tokens[n].text.upper() == "USING"
@@ -304,16 +304,16 @@ def _columns_read(conditions: Sequence[Bound], grouping: Grouping, waiting: Sequ
 def _groups(binder: Binder, group: Any, place: Place) -> list[Named]:
     elements, is_all = read_group_by(group)
     if is_all or has_sets(elements):
-        raise PlanError(f"PIVOT … GROUP BY goes by columns; it is written {_PIVOT_USAGE}")
+        raise PlanError(f"PIVOT … GROUP BY takes columns; the syntax is {_PIVOT_USAGE}")
     at, result = replace(place, clause="PIVOT … GROUP BY"), []
     for element in elements:
         if type(element).__name__ != "Column":
             raise PlanError(
-                f"PIVOT … GROUP BY {_written(binder, element)}: it goes by columns; compute others in a subquery"
+                f"PIVOT … GROUP BY {_written(binder, element)}: it takes columns; compute expressions in a subquery"
             )
         bound = binder.expression(element, at)
         if not isinstance(bound.expr, Column):
-            raise PlanError(f"PIVOT … GROUP BY {_written(binder, element)}: it goes by columns of the table")
+            raise PlanError(f"PIVOT … GROUP BY {_written(binder, element)}: it takes columns of the table")
         own = bound.expr.name
         result.append(next((one for one in place.scope.rows.columns if one.own == own), Named(str(element.name), own)))
     return result
@@ -335,7 +335,7 @@ def _unpivot(
 ) -> Rows:
     entries = [entry for node in listed for entry in _entries(binder, node, place)]
     if not entries:
-        raise PlanError(f"UNPIVOT has no columns; it is written {_UNPIVOT_USAGE}")
+        raise PlanError(f"UNPIVOT has no columns; the syntax is {_UNPIVOT_USAGE}")
     for entry in entries:
         if len(entry.values) != len(values):
             raise PlanError(
@@ -390,7 +390,7 @@ def _entries(binder: Binder, node: Any, place: Place) -> list[_Entry]:
 
 
 def _column_text(binder: Binder, node: Any, value: Bound, place: Place) -> str:
-    """What the column of names has for a value: the name of the one column that it reads."""
+    """The entry of the column of names for a value: the name of the only column that the value reads."""
     read = column_names(value.expr)
     found = [named.shown for named in place.scope.rows.columns if named.own in read]
     return found[0] if len(found) == 1 else _written(binder, node)

@@ -1,4 +1,4 @@
-"""SELECT: its clauses in the order in which they are computed."""
+"""SELECT. Its clauses are bound in the order in which they are computed."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from qcore.sql.unnest import Unnested
 from qcore.sql.windows import Windows
 
 SortValue = tuple[Expr, bool, bool]
-# How often aliases stand for their expressions, and how many parts an expression has with its aliases written out.
+# The most replacements of aliases by their expressions, and the most parts of an expression after such replacements.
 _WRITTEN_OUT_MAX = 10_000
 _PARTS_MAX = 100_000
 
 
 class SelectAliases:
-    """The aliases of a select list, as other clauses see them. `bound` has items that are bound already, which places
-    after the select list take as they are; other places bind the item's expression anew.
+    """The aliases of a select list, for use in other clauses. `bound` has the items that are already bound. Places in
+    `shares` use these values; other places bind the item's expression again.
     """
 
     def __init__(self, binder: Binder, items: Sequence[Item]) -> None:
@@ -58,18 +58,18 @@ class SelectAliases:
         """The value of an alias at a place; None if there is none, or if its own expression is being bound."""
         found = [n for n in self._by_name.get(part[0].lower(), ()) if n not in self._open]
         if id(place.subqueries) in self.shares:
-            # Only items before this one are known: as in a list that is computed from left to right.
+            # An item can only use aliases of the items before it.
             found = [n for n in found if n in self.bound]
         if not found:
             return None
         if len(found) > 1:
-            raise PlanError(f"two columns of the select list are called {part[0]!r}; give one another name")
+            raise PlanError(f"two columns of the select list are named {part[0]!r}; rename one of them")
         n = found[0]
         if id(place.subqueries) in self.shares:
             return self.bound[n]
         self._n_written_out += 1
         if self._n_written_out > _WRITTEN_OUT_MAX:
-            raise PlanError("the select list is too long when its aliases are written out; use a subquery in FROM")
+            raise PlanError("the select list is too long after its aliases are replaced; use a subquery in FROM")
         self._open.add(n)
         try:
             return self._binder.expression(self._items[n].node, place)
@@ -109,7 +109,7 @@ class _Select:
         rows = self._from_rows()
         if self.sample is not None:
             if self.from_ is None:
-                raise PlanError("USING SAMPLE stands behind the tables that it draws from; there is no FROM")
+                raise PlanError("USING SAMPLE needs tables in FROM")
             rows = sample_rows(binder, rows, self.sample)
         self.scope = scope = Scope(rows, self.environment, binder.dialect, self.has_all_columns)
         self.items = self._read_items()
@@ -156,7 +156,7 @@ class _Select:
         self.known |= self.windows.outputs.keys()
         self._know(self.place.subqueries)
         if qualified is not None:
-            # What QUALIFY reads of the select list is computed below it.
+            # Items of the select list that QUALIFY reads are computed below it.
             reads_items = bool(n_before)
             if reads_items:
                 node = join_subqueries(binder, node, self.place.subqueries, rewrite)
@@ -171,7 +171,7 @@ class _Select:
         return self.grouping.rewrite(expr, self.known)
 
     def _know(self, waiting: Sequence[Any]) -> None:
-        """Take the columns that joined subqueries add for known ones."""
+        """Add the columns of joined subqueries to the known columns."""
         for one in waiting:
             if isinstance(one, RandomValue):
                 self.known.add(one.name)
@@ -181,7 +181,10 @@ class _Select:
                 self.known.add(one.output)
 
     def _from_rows(self) -> Rows:
-        """The rows of FROM. Its tables have all their columns if a star stands for them, else those that are named."""
+        """The rows of FROM.
+
+        Its tables have all columns if the select list has a star, else those that the text names.
+        """
         binder = self.binder
         reads_all = binder.reads_all
         has_star = binder.read_columns.has_star and (not self.select_list or any(map(is_star, self.select_list)))
@@ -223,7 +226,7 @@ class _Select:
         return items
 
     def _columns_items(self, node: Any, calls: Sequence[Any]) -> list[Item]:
-        """The items for which an item with COLUMNS stands."""
+        """The items that an item with COLUMNS expands to."""
         alias = None
         if type(node).__name__ == "Alias":
             alias = self._alias(get(node, "alias"))
@@ -232,7 +235,7 @@ class _Select:
         return [Item(name if alias is None else alias, one, has_alias=alias is not None) for name, one in each]
 
     def _parts(self, condition: Any) -> list[Any]:
-        """The conjuncts of a condition. One with COLUMNS stands for one for each column."""
+        """The conjuncts of a condition. A conjunct with COLUMNS becomes one for each column."""
         parts = chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]
         if not self.binder.has_columns_calls:
             return parts

@@ -1,4 +1,4 @@
-"""random() and uuid(): a column of the rows below the expression, so that a row has one value in all places."""
+"""random() and uuid(), as columns below the expression, so that all uses in a row have the same value."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which columns of a table a query may read, by the words of its text: wide tables make wide plans, which take longer.
+"""The columns of a table that a query may read, found by the words of its text. Narrow plans are faster to make.
 
-A column that no word of the text names cannot be read, unless something stands for columns without naming them: a star,
-COLUMNS(…), a natural join, PIVOT, a table's name as a row. Where one of these may stand for columns of a table, the
-table has all its columns.
+If no word of the text is the name of a column, the query cannot read that column. The exceptions are a star,
+COLUMNS(…), a natural join, PIVOT, and a table's name as a row: these read columns without naming them. A table for
+which one of these may be used has all its columns.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _WHOLE = frozenset({
 })  # fmt: skip
 
 
-# Kinds of tokens behind which a star multiplies.
+# Kinds of tokens after which a star multiplies.
 _VALUES = frozenset({"VAR", "IDENTIFIER", "NUMBER", "STRING", "R_PAREN", "R_BRACKET", "END"})
 
 
 class NeedsAllColumns(Exception):
-    """A query that was bound over some columns of its tables needs all of them. It is bound again."""
+    """A query that was bound over some columns of its tables needs all of them, and is bound again."""
 
 
 @record(frozen=True)
 class ReadColumns:
     """The words of a text in lower case; None: it may read every column.
 
-    `has_star`: a select list may begin with a star, which stands for the columns of its FROM.
+    `has_star`: a select list may begin with a star, which means all columns of its FROM.
     """
 
     words: frozenset[str] | None
@@ -46,7 +46,7 @@ ALL = ReadColumns(None)
 
 
 def read_columns(tokens: Sequence[Any]) -> ReadColumns:
-    """What the tokens of a text may name."""
+    """The columns that the tokens of a text may name."""
     words = frozenset(token.text.lower() for token in tokens)
     if words & _WHOLE:
         return ALL

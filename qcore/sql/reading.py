@@ -1,4 +1,4 @@
-"""Reading nodes of the parse tree: each argument that is set must be read, or the query is refused."""
+"""Reading nodes of the parse tree. An argument that is set but not read is an error."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class NotBound(PlanError):
 def take(node: Any, *names: str) -> tuple[Any, ...]:
     """The node's arguments of these names; None for one that is not set.
 
-    Versions of sqlglot name some arguments with a trailing underscore, `from_` for `from`: they are asked for without.
+    Some versions of sqlglot name arguments with a trailing underscore, `from_` for `from`. Give the name without it.
 
     Raises
     ------
     NotBound
-        Another argument is set. An argument that nobody reads would silently change what the query means.
+        Another argument is set. Ignoring it would silently change the meaning of the query.
     """
     arguments = node.args
     n_left = 0
@@ -49,7 +49,7 @@ def take(node: Any, *names: str) -> tuple[Any, ...]:
 
 
 def get(node: Any, name: str) -> Any:
-    """One argument, which another reader takes too."""
+    """One argument, without a check of the others."""
     value = node.args.get(name)
     return value if value is not None else node.args.get(f"{name}_")
 

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE: a first query, and one that reads the rows of the round before."""
+"""WITH RECURSIVE: a first query, and a repeated query that reads the rows of the previous round."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RecursiveTable:
     source: Source
 
     def read(self, binder: Binder, place: Place) -> Relation:
-        """Its rows at a place. Each read is planned by itself."""
+        """Its rows at a place. Each use is planned separately."""
         first, repeated, distinct = take(self.query, "this", "expression", "distinct")
         level = Level(place, place.scope.level.depth + 1, True, self.environment.level.depth)
         environment = Environment(level, self.environment.common)
@@ -66,7 +66,7 @@ class RecursiveTable:
 
 @record
 class _Round:
-    """The rows of the round before, inside the repeated query."""
+    """The rows of the previous round, inside the repeated query."""
 
     name: str
     key: str
@@ -119,7 +119,8 @@ def _as_first(
     """The repeated part with the types of the first part. PlanError if values would be lost."""
     if len(node.schema) != len(types):
         raise PlanError(
-            f"the recursive table {name!r} begins with {len(types)} columns and goes on with {len(node.schema)}"
+            f"the first part of the recursive table {name!r} has {len(types)} columns, the repeated part "
+            f"{len(node.schema)}"
         )
     for column, given, type_ in zip(columns, node.schema.types, types, strict=True):
         integers = pa.types.is_integer(given) and pa.types.is_integer(type_)

@@ -19,8 +19,8 @@ def number_rows(binder: Binder, node: PlanNode, name: str, keys: tuple[SortKey, 
 
 
 def numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
-    """The rows with a column of row numbers, computed once, and a copy of them with other column names: both with the
-    name of that column.
+    """The rows with a column of row numbers, computed once, and a copy of them with other column names. Each is
+    returned with the name of its column of row numbers.
     """
     number = binder.names.new("row_number")
     window = number_rows(binder, rows.node, number)

@@ -1,7 +1,7 @@
 """TABLESAMPLE and USING SAMPLE.
 
-A share of the rows is a filter on a random number, row for row. A number of rows, and the exact share of RESERVOIR, is
-the first part of the rows in the order of a random number.
+A percentage of the rows is a filter on a random number for each row. For a number of rows, and for the exact percentage
+of RESERVOIR, the rows are ordered by a random number, and the first ones are returned.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ def _first_share(binder: Binder, node: PlanNode, share: float) -> PlanNode:
 
 
 def _read(binder: Binder, node: Any) -> tuple[float, bool, str]:
-    """How many rows, or per cent of them, are drawn; whether it is a share; the method."""
+    """The number or the percentage of rows, whether it is a percentage, and the method."""
     method, percent, size, seed, first, total, field = take(
         node, "method", "percent", "size", "seed", "bucket_numerator", "bucket_denominator", "bucket_field"
     )
     name = "" if method is None else str(method.name).upper()
     if seed is not None:
         raise PlanError(
-            f"a sample that is to be the same again, {_around(binder, seed)}, is not supported: rows come in no fixed "
-            "order here; keep one, CREATE TABLE s AS SELECT … USING SAMPLE …"
+            f"a repeatable sample, {_around(binder, seed)}, is not supported, because rows have no fixed order; to use "
+            "a sample again, keep it: CREATE TABLE s AS SELECT … USING SAMPLE …"
         )
     if first is not None or total is not None or field is not None:
         raise PlanError(f"{_USAGE}; not {_around(binder, first)}")
     written = percent if percent is not None else size
     if written is None:
-        raise PlanError(f"{_USAGE}; here is none of them")
+        raise PlanError(f"{_USAGE}; the size is missing")
     if name and name not in _METHODS:
         raise PlanError(f"{_USAGE}; not {name}")
     counts_rows = percent is None and _is_followed_by_rows(binder, written)
-    # BERNOULLI (10) is of 10 %, as in the standard.
+    # BERNOULLI (10) is 10 %, as in the standard.
     is_share = percent is not None or (name in _ROWWISE and not counts_rows)
     if type(written).__name__ != "Literal" or written.is_string or not (is_share or str(written.this).isdigit()):
         raise PlanError(f"{_USAGE}; not {_around(binder, written)}")
     number = float(written.this) if is_share else int(written.this)
     if is_share and number > 100:
-        raise PlanError(f"a sample of {written.this} %: a share is from 0 % to 100 %")
+        raise PlanError(f"a sample of {written.this} %: a percentage is from 0 % to 100 %")
     if name in _ROWWISE and not is_share:
-        raise PlanError(f"{name} draws a share of the rows, as in {name} (10 %); RESERVOIR draws a number of them")
+        raise PlanError(f"{name} draws a percentage of the rows, as in {name} (10 %); RESERVOIR draws a number of them")
     return number, is_share, name or ("SYSTEM" if is_share else "RESERVOIR")
 
 

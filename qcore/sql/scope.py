@@ -1,10 +1,11 @@
-"""Names: what an expression of a query may name, and what it stands for.
+"""Name resolution: the names that an expression of a query can use, and their values.
 
 A `Level` is a query whose outer names are captured: a subquery, a derived table, a common table. A `Scope` has the
-tables of one SELECT of a level. A `Place` is where an expression stands in it: a clause, with what may be there.
+tables of one SELECT of a level. A `Place` is a position for expressions in a scope: a clause, and the kinds of
+expressions that it allows.
 
-A name is looked up in the scope, then in the place of the query around it. Each level on the way captures the value
-under a name of its own, as an OuterColumn, so that a dependent join at each level passes it on.
+A name is looked up in the scope, then in the place of the enclosing query. Each level between the two captures the
+value under a new name, as an OuterColumn, so that the dependent join of each level passes it on.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _DEEPEST = 1 << 30
 
 @record(frozen=True, slots=True)
 class Named:
-    """A column as queries name it, and its name in the plan."""
+    """A column's name in the query, and its name in the plan."""
 
     shown: str
     own: str
@@ -46,7 +47,7 @@ class TableNames:
 
 @record(slots=True)
 class Relation:
-    """The result of a query: a node, and the columns of it that count, in order. A column may occur twice."""
+    """The result of a query: a node, and its columns that belong to the result, in order. A column may occur twice."""
 
     node: PlanNode
     columns: list[Named]
@@ -62,7 +63,7 @@ class Rows:
 
 
 class Subquery(Protocol):
-    """What an expression needs below it: see qcore.sql.subqueries."""
+    """A value that must be computed below an expression; see qcore.sql.subqueries."""
 
 
 class Aliases(Protocol):
@@ -74,11 +75,11 @@ class Aliases(Protocol):
 
 @record
 class Level:
-    """A query with names of its own. `captured` has the values, in the outer query's terms, of its outer columns.
+    """A query with its own names. `captured` has its outer columns, as expressions of the enclosing query.
 
-    `is_passing` levels hand on outer columns of the query around them instead of capturing them again: derived tables
-    do, which are planned as part of that query. `ceiling` hides the names of levels from this depth on: a common table
-    does not see the query that uses it.
+    A level with `is_passing` does not capture the outer columns of the enclosing query again. Derived tables are such
+    levels, because they are planned as part of that query. `ceiling` hides the names of levels from this depth on: a
+    common table cannot use names of the query that reads it.
     """
 
     outer: Place | None = None
@@ -108,16 +109,16 @@ def _same_column(a: Expr, b: Expr) -> bool:
 
 @record(frozen=True, slots=True)
 class Environment:
-    """What a query may name beside its own tables: the level it belongs to, and common tables by lower-case name."""
+    """The names that a query can use beside its tables: those of its level, and common tables by lower-case name."""
 
     level: Level
     common: Mapping[str, Any]
 
 
 class Scope:
-    """The tables of one SELECT. `node` has their rows; subqueries and computed columns put nodes on top of it.
+    """The tables of one SELECT. `node` has their rows. Subqueries and computed columns add nodes above it.
 
-    Without `has_all_columns` tables may lack columns that no word of the text names: a star cannot be read then.
+    Without `has_all_columns` the tables may lack columns that the text does not name, and a star cannot be expanded.
     """
 
     def __init__(self, rows: Rows, environment: Environment, dialect: Dialect, has_all_columns: bool = True) -> None:
@@ -202,9 +203,10 @@ def _shown(named: Named) -> str:
 
 
 def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable[[Any], str]) -> list[Any]:
-    """The objects, whose names are equal but for their case, that a name means: those with exactly its spelling, else
-    those in lower case, else all. With name_case 'lower' a name in quotes has its exact spelling, and another one is in
-    lower case, else spelled as it is written.
+    """Select the objects that a name means, from objects whose names differ at most in case.
+
+    These are the objects with exactly its spelling, else those in lower case, else all. With name_case 'lower' a quoted
+    name matches its exact spelling. An unquoted name matches the name in lower case, else its exact spelling.
     """
     if not found:
         return []
@@ -219,11 +221,11 @@ def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable
 
 @record(slots=True)
 class Place:
-    """Where an expression stands.
+    """The position of an expression in a query.
 
-    `subqueries` collects what must be joined to the rows below the expression. `grouping` and `windows` collect its
-    aggregates and window functions, `unnested` its unnest() calls; None: there may be none. `parameters` are those of
-    lambdas around it.
+    `subqueries` collects the subqueries that must be joined to the rows below the expression. `grouping` and `windows`
+    collect its aggregates and window functions, `unnested` its unnest() calls; None: these are not allowed here.
+    `parameters` are the parameters of enclosing lambdas.
     """
 
     scope: Scope

@@ -55,7 +55,7 @@ def bind_set_operation(binder: Binder, node: Any, environment: Environment) -> R
             binder.blame(right)
         n_columns = len(relation.columns)
         if name == "intersect":
-            # Older versions of sqlglot take the three for equal.
+            # Older versions of sqlglot give the three the same precedence.
             waiting[-1] = _combined(binder, kind, [waiting[-1], relation])
             continue
         if kind_waiting is not None and (kind != kind_waiting or name != "union" or by_name):
@@ -108,8 +108,8 @@ def _by_name(binder: Binder, inputs: Sequence[Relation]) -> list[Relation]:
 def order_rows(
     binder: Binder, relation: Relation, order: Any, environment: Environment, first: Relation | None = None
 ) -> Relation:
-    """The rows of a query in brackets or a set operation in an order: of columns of its result, by name or number, or
-    of expressions over them. A table in front of a name is that of the first query.
+    """Order the rows of a query in brackets or of a set operation. The keys are columns of its result, by name or
+    number, or expressions over them. A table before a name is a table of the first query.
     """
     if order is None:
         return relation
@@ -158,7 +158,7 @@ def _order_value(binder: Binder, node: Any, relation: Relation, place: Place) ->
 
 
 def bind_brackets(binder: Binder, node: Any, environment: Environment) -> Relation:
-    """A query in brackets, with ORDER BY and LIMIT of its own behind them."""
+    """A query in brackets, with ORDER BY and LIMIT after the brackets."""
     inner, with_, order, limit, offset, *_ = take(node, "this", "with", "order", "limit", "offset", "alias", "joins")
     environment = common_tables(binder, with_, environment)
     if type(inner).__name__ in ("Table", "Lateral", "Unnest"):

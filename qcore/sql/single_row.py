@@ -12,6 +12,6 @@ _ROW = "$row"
 
 
 def one_row(binder: Binder) -> PlanNode:
-    """One row that has no column of its own."""
+    """One row without columns that a query can name."""
     data = pa.table({binder.names.new(_ROW): pa.nulls(1, pa.bool_())})
     return Values(binder.ids.new(), data.schema, data)

@@ -1,4 +1,4 @@
-"""Texts and names of Spark's SQL as the standard writes them."""
+"""Conversion of texts and names from Spark's quotes to those of standard SQL."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def with_standard_texts(text: str) -> str:
-    """Spark's statement with its texts, which may stand in double quotes and have backslashes, and its names, in
-    backticks, as the standard writes them. PlanError for an escape that is no character.
+    """Convert a statement of Spark to standard quotes. Spark's texts may have double quotes and backslash escapes, and
+    its names have backticks. PlanError for an escape that is not a character.
     """
     return _LITERAL.sub(_standard, text)
 
@@ -42,12 +42,14 @@ def _standard(found: re.Match[str]) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     code = found.group(1)
     if code in ("%", "_"):
-        # These stay for LIKE.
+        # These escapes are kept for LIKE.
         return f"\\{code}"
     if code[0] in "uU" and len(code) > 1:
         number = int(code[1:], 16)
         if number > sys.maxunicode or 0xD800 <= number < 0xE000:
-            raise PlanError(f"\\{code} in a text is no character: they end at U+10FFFF, without U+D800 to U+DFFF")
+            raise PlanError(
+                f"\\{code} in a text is not a character: characters end at U+10FFFF, without U+D800 to U+DFFF"
+            )
         return chr(number)
     if len(code) == 3:
         return chr(int(code, 8))

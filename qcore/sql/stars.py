@@ -105,7 +105,7 @@ def _star_items(node: Any, scope: Scope, dialect: Dialect) -> list[Item]:
     if keep is not None:
         return _some(items, ilike)
     if not items:
-        raise PlanError("* EXCLUDE leaves no column")
+        raise PlanError("* EXCLUDE removes all columns")
     return items
 
 

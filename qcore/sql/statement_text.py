@@ -1,4 +1,4 @@
-"""The tokens of one statement, for statements that sqlglot parses as texts only."""
+"""The tokens of one statement, for statements that sqlglot does not parse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)?", re.
 
 
 def first_word(text: str) -> tuple[str, str]:
-    """The first word of a statement in upper case, empty if there is none, and the text behind it."""
+    """The first word of a statement in upper case, empty if there is none, and the text after it."""
     found = _FIRST_WORD.match(text)
     if found is None or not found.group(1):
         return "", text
@@ -22,7 +22,7 @@ def first_word(text: str) -> tuple[str, str]:
 
 
 def at_first_word(error: PlanError, text: str) -> PlanError:
-    """An error about a statement, with the place of its first word unless it has one."""
+    """An error about a statement, with the position of its first word unless it already has a position."""
     found = _FIRST_WORD.match(text)
     if found is None or not found.group(1) or str(error).endswith("^"):
         return error
@@ -30,15 +30,15 @@ def at_first_word(error: PlanError, text: str) -> PlanError:
 
 
 def sign_of(token: Any) -> str:
-    """A token's text; empty for a text literal or a name in quotes, which are no signs or words."""
+    """A token's text; empty for a text literal and a quoted name, which are neither signs nor words."""
     return "" if token.token_type.name in ("STRING", "IDENTIFIER") else str(token.text)
 
 
 class StatementText:
-    """The text of one statement. Positions are numbers of tokens; `end` is behind the last one.
+    """The text of one statement. Positions are numbers of tokens; `end` is after the last one.
 
-    The first word is left out of the text: behind some words sqlglot makes one token of all that follows. Position 0 is
-    its place.
+    Position 0 is that of the first word. The text does not contain this word, because after some words sqlglot makes
+    one token of the rest.
     """
 
     def __init__(self, word: str, text: str, dialect: Dialect) -> None:
@@ -73,7 +73,7 @@ class StatementText:
             depth += {"(": 1, ")": -1}.get(sign_of(self.tokens[i]), 0)
             if depth == 0:
                 return i
-        raise PlanError("a bracket begins and does not end")
+        raise PlanError("a bracket is not closed")
 
     def level(self, start: int, end: int) -> Iterator[int]:
         """The tokens outside of brackets."""
@@ -97,5 +97,5 @@ class StatementText:
 
     def query(self, start: int, usage: str) -> str:
         if start >= self.end:
-            raise PlanError(f"the statement ends too early; it is written {usage}")
+            raise PlanError(f"the statement ends too early; the syntax is {usage}")
         return self.slice(start, self.end)

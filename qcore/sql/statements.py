@@ -1,7 +1,7 @@
 """Statements about a session and its queries: EXPLAIN, DESCRIBE, SUMMARIZE, SHOW, SET, CREATE, DROP, INSERT.
 
-They are read from the tokens of sqlglot: it parses EXPLAIN and SHOW as texts only, and the queries in them are bound as
-texts of their own.
+They are read from the tokens of sqlglot, because its parser does not parse EXPLAIN and SHOW. Queries inside them are
+bound as separate texts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _CREATE_USAGE = "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name AS select …, o
 _VIEW_USAGE = "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] AS select …"
 _INSERT_USAGE = "INSERT INTO name [(columns)] VALUES (…), or select …"
 _SET_USAGE = "SET name = value, with a name and a value of Session.change, such as SET threads = 2"
-# What a column's definition may say beside its type, which nothing would check.
+# Parts of a column's definition that are not supported, because the engine would not enforce them.
 _CONSTRAINTS = {"PRIMARY", "UNIQUE", "CHECK", "DEFAULT", "REFERENCES", "FOREIGN", "GENERATED", "CONSTRAINT", "NOT",
                 "COLLATE"}  # fmt: skip
 
 
 @record(frozen=True)
 class Explain:
-    """The plan of `query`; with `analyze` it runs and what happened is shown."""
+    """Show the plan of `query`. With `analyze` the query runs, and its counters are shown."""
 
     query: str
     analyze: bool
@@ -46,7 +46,7 @@ class Describe:
 
 @record(frozen=True)
 class Summarize:
-    """Figures of each column of `query`."""
+    """Statistics of each column of `query`."""
 
     query: str
 
@@ -86,7 +86,7 @@ class CreateView:
 
 @record(frozen=True)
 class Insert:
-    """Rows of `query` put behind a table's; `columns` are those it gives, all in order where there are none."""
+    """Append the rows of `query` to a table. `columns` are the columns that it sets; empty: all, in order."""
 
     table: str
     columns: tuple[str, ...]
@@ -95,7 +95,7 @@ class Insert:
 
 @record(frozen=True)
 class Drop:
-    """The session forgets a table, or a view."""
+    """Remove a table or a view from the session."""
 
     name: str
     is_view: bool
@@ -106,7 +106,7 @@ Statement = Explain | Describe | Summarize | ShowTables | SetSetting | CreateTab
 
 
 def split_statements(text: str, dialect: Dialect) -> list[str]:
-    """The texts of the statements, which stand between semicolons. PlanError if there is none."""
+    """The texts of the statements, which semicolons separate. PlanError if there is none."""
     if ";" not in text:
         return [text]
     tokens = tokens_of(text, dialect)
@@ -139,7 +139,7 @@ def _statement(word: str, rest: str, dialect: Dialect) -> Statement | None:
         analyze = _ANALYZE.match(rest)
         query = rest[0 if analyze is None else analyze.end() :].strip().removesuffix(";")
         if not query:
-            raise PlanError("the statement ends too early; it is written EXPLAIN [ANALYZE] select …")
+            raise PlanError("the statement ends too early; the syntax is EXPLAIN [ANALYZE] select …")
         return Explain(query, analyze is not None)
     return _Reader(word, rest, dialect).statement()
 
@@ -168,9 +168,7 @@ class _Reader(StatementText):
             return self.insert()
         if word == "DROP":
             return self.drop()
-        raise PlanError(
-            f"{word} is not supported: qcore runs queries. CREATE OR REPLACE TABLE name AS select … changes a table"
-        )
+        raise PlanError(f"{word} is not supported; to change a table, use CREATE OR REPLACE TABLE name AS select …")
 
     def rows(self, at: int, word: str) -> str:
         """The query, or all rows of the table, that DESCRIBE or SUMMARIZE is about."""
@@ -185,21 +183,21 @@ class _Reader(StatementText):
             )
         if self.is_word(1, "TABLES"):
             if self.end > 2:
-                raise PlanError("SHOW TABLES takes nothing more")
+                raise PlanError("SHOW TABLES takes no arguments")
             return ShowTables()
         return Describe(self.rows(1, "SHOW"))
 
     def set(self, word: str) -> SetSetting:
         at = 1 + self.is_word(1, "SESSION", "GLOBAL", "LOCAL")
         if not self.is_name(at):
-            raise PlanError(f"{word} cannot be read; it is written {_SET_USAGE}")
+            raise PlanError(f"{word} cannot be read; the syntax is {_SET_USAGE}")
         name = str(self.tokens[at].text).lower()
         if word == "RESET":
             if self.end > at + 1:
                 raise PlanError("RESET takes one name")
             return SetSetting(name, None)
         if not self.is_word(at + 1, "=", "TO") or self.end != at + 3:
-            raise PlanError(f"SET cannot be read; it is written {_SET_USAGE}")
+            raise PlanError(f"SET cannot be read; the syntax is {_SET_USAGE}")
         token = self.tokens[at + 2]
         kind = token.token_type.name
         if kind == "NUMBER":
@@ -222,7 +220,7 @@ class _Reader(StatementText):
         may_exist = self.is_word(at + 1, "IF") and self.is_word(at + 2, "NOT") and self.is_word(at + 3, "EXISTS")
         at += 4 if may_exist else 1
         if at + 1 >= self.end or not self.is_name(at):
-            raise PlanError(f"the statement cannot be read; it is written {usage}")
+            raise PlanError(f"the statement cannot be read; the syntax is {usage}")
         name, columns = self.name(at), ""
         if self.is_word(at + 1, "("):
             close = self.close(at + 1)
@@ -231,7 +229,7 @@ class _Reader(StatementText):
             columns = self.slice(at + 1, close + 1)
             at = close
         if not self.is_word(at + 1, "AS"):
-            raise PlanError(f"the statement cannot be read; it is written {usage}")
+            raise PlanError(f"the statement cannot be read; the syntax is {usage}")
         query = self.query(at + 2, usage)
         if columns:
             query = f"SELECT * FROM ({query}) AS {quoted('$made')}{columns}"
@@ -245,18 +243,18 @@ class _Reader(StatementText):
             words = {sign_of(self.tokens[i]).upper().partition(" ")[0] for i in range(a, b)}
             if words & _CONSTRAINTS:
                 raise PlanError(
-                    f"{self.slice(a, b)!r}: a table's columns have names and types here, and no constraints or defaults"
+                    f"{self.slice(a, b)!r}: constraints and defaults are not supported; write only name and type"
                 )
             if b - a < 2 or not self.is_name(a):
-                raise PlanError(f"CREATE TABLE cannot be read; it is written {_CREATE_USAGE}")
+                raise PlanError(f"CREATE TABLE cannot be read; the syntax is {_CREATE_USAGE}")
             made.append(f"CAST(NULL AS {self.slice(a + 1, b)}) AS {quoted(self.name(a))}")
         return f"SELECT {', '.join(made)} LIMIT 0"
 
     def insert(self) -> Insert:
         if self.is_word(1, "OR"):
-            raise PlanError("INSERT OR … is not supported: a table here has no keys")
+            raise PlanError("INSERT OR … is not supported, because tables have no keys")
         if not self.is_word(1, "INTO") or self.end < 4 or not self.is_name(2):
-            raise PlanError(f"INSERT cannot be read; it is written {_INSERT_USAGE}")
+            raise PlanError(f"INSERT cannot be read; the syntax is {_INSERT_USAGE}")
         at, columns = 3, []
         if self.is_word(3, "(") and not self.is_word(4, *_BEGINS_QUERY, "("):
             close = self.close(3)
@@ -265,15 +263,15 @@ class _Reader(StatementText):
         if self.is_word(at, "BY") or any(self.is_word(i, "RETURNING") for i in self.level(at, self.end)):
             raise PlanError("INSERT … BY NAME and RETURNING are not supported; list the columns")
         if any(self.is_word(i, "ON") and self.is_word(i + 1, "CONFLICT") for i in self.level(at, self.end)):
-            raise PlanError("ON CONFLICT is not supported: a table here has no keys")
+            raise PlanError("ON CONFLICT is not supported, because tables have no keys")
         return Insert(self.name(2), tuple(columns), self.query(at, _INSERT_USAGE))
 
     def drop(self) -> Drop:
         if not self.is_word(1, "TABLE", "VIEW"):
-            raise PlanError("DROP cannot be read; it is written DROP TABLE [IF EXISTS] name, or DROP VIEW")
+            raise PlanError("DROP cannot be read; the syntax is DROP TABLE [IF EXISTS] name, or DROP VIEW")
         may_be_missing = self.is_word(2, "IF") and self.is_word(3, "EXISTS")
         at = 4 if may_be_missing else 2
         kind = sign_of(self.tokens[1]).upper()
         if self.end != at + 1 or not self.is_name(at):
-            raise PlanError(f"DROP {kind} cannot be read; it is written DROP {kind} [IF EXISTS] name")
+            raise PlanError(f"DROP {kind} cannot be read; the syntax is DROP {kind} [IF EXISTS] name")
         return Drop(self.name(at), kind == "VIEW", may_be_missing)

@@ -1,7 +1,7 @@
 """Subqueries in expressions: a value, EXISTS, IN, ANY and ALL, ARRAY. Each becomes a dependent join.
 
-A subquery is bound where its expression stands, and joined when the rows below that expression are known: after the
-clauses before it. Until then it waits in the place's list.
+A subquery is bound together with its expression. It is joined to the rows below the expression when the clauses before
+it are complete. Until then it is in the list of its Place.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Rewrite = Callable[[Expr], Expr]
 
 @record
 class Joined:
-    """A subquery to be joined below an expression. `captured` are its outer columns' values, `output` is the column
-    that a mark join adds.
+    """A subquery to be joined below an expression. `captured` are the values of its outer columns, and `output` is the
+    column that a mark join adds.
     """
 
     kind: str
@@ -63,13 +63,13 @@ class Joined:
 
 
 def as_it_is(expr: Expr) -> Expr:
-    """The rewriting that changes nothing."""
+    """Return the expression unchanged."""
     return expr
 
 
 def join_subqueries(binder: Binder, node: PlanNode, waiting: Sequence[Any], rewrite: Rewrite = as_it_is) -> PlanNode:
-    """The node with the waiting subqueries and random columns on top. `rewrite` turns their expressions into ones over
-    the node.
+    """Return the node with the waiting subqueries and random columns added. `rewrite` translates their expressions to
+    expressions over the node.
     """
     for one in waiting:
         if isinstance(one, RandomValue):
@@ -103,7 +103,7 @@ def dependent_join(
 def _outer_columns(
     binder: Binder, node: PlanNode, captured: dict[str, Bound], rewrite: Rewrite
 ) -> tuple[PlanNode, tuple[tuple[str, str], ...]]:
-    """The node with the captured values as columns, and pairs of (outer column, the node's column)."""
+    """Return the node with the captured values as columns, and pairs of (outer column, the node's column)."""
     arguments, computed = [], {}
     for name, value in captured.items():
         expr = rewrite(value.expr)
@@ -141,7 +141,7 @@ def bind_query_in(binder: Binder, node: Any, place: Place) -> tuple[Relation, Le
 
 
 def bind_value(binder: Binder, node: Any, place: Place) -> Bound:
-    """A scalar subquery. One that stands in GROUP BY too is the key's."""
+    """A scalar subquery. If GROUP BY has the same subquery, its value is the key."""
     if place.grouping is not None:
         for known, value in binder.memory.get(("values of keys", id(place.grouping.subqueries)), ()):
             if known == node:
@@ -163,7 +163,7 @@ def join_value(binder: Binder, relation: Relation, level: Level, place: Place) -
 
 
 def exists_query(node: Any) -> Any:
-    """The query of EXISTS; None for another node. The parser takes EXISTS of a query in brackets for a function."""
+    """The query of EXISTS; None for another node. The parser reads EXISTS of a query in brackets as a function."""
     if type(node).__name__ == "Exists":
         return take(node, "this")[0]
     if type(node).__name__ == "Anonymous" and isinstance(node.this, str) and node.this.lower() == "exists":
@@ -239,7 +239,7 @@ def _row_parts(node: Any) -> list[Any] | None:
 
 
 def _alike(a: Bound, b: Bound, binder: Binder) -> list[Bound]:
-    """Two values, of one type if they are nested: nested keys of a join have the same type."""
+    """Two values, cast to one type if they are nested, because nested keys of a join must have the same type."""
     if a.type == b.type or not (pa.types.is_nested(a.type) and pa.types.is_nested(b.type)):
         return [a, b]
     type_ = common_type([a.type, b.type])
@@ -263,7 +263,7 @@ def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
 
 
 def _quantifier(node: Any) -> tuple[Any, bool] | None:
-    """What ANY or ALL holds, and whether it is ALL; None for another node."""
+    """The operand of ANY or ALL, and whether it is ALL; None for another node."""
     kind = type(node).__name__
     if kind in ("Any", "All"):
         return take(node, "this")[0], kind == "All"
@@ -274,8 +274,9 @@ def _quantifier(node: Any) -> tuple[Any, bool] | None:
 
 
 def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:
-    """x < ANY (subquery), x < ALL (subquery): whether the comparison is true for a row or for all, unknown if that
-    depends on nulls. ALL is that the opposite comparison is true for none.
+    """x < ANY (subquery), x < ALL (subquery): whether the comparison is true for some row or for all rows.
+
+    The result is null if it depends on nulls. ALL is computed as: the opposite comparison is true for no row.
     """
     relation, level = bind_query_in(binder, query, place)
     while type(value).__name__ == "Paren":
@@ -303,7 +304,7 @@ def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bo
 
 
 def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
-    """ARRAY(subquery): its values in its order; an empty list if there are none."""
+    """ARRAY(subquery): the values of the subquery in its order; an empty list if there are none."""
     relation, level = bind_query_in(binder, query, place)
     if len(relation.columns) != 1:
         raise PlanError(
@@ -328,8 +329,8 @@ def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
 
 
 def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
-    """A whole conjunct of a filter. EXISTS, IN and their negations become semi and anti joins, which need no further
-    condition: None.
+    """A conjunct of a filter. EXISTS, IN and their negations become semi and anti joins. The result is then None,
+    because no condition remains.
     """
     negated, inner = False, node
     while type(inner).__name__ in ("Paren", "Not"):
@@ -368,7 +369,7 @@ def _filter_by_in(binder: Binder, value: Any, query: Any, negated: bool, place: 
 
 
 def outer_columns_only(values: Sequence[Bound]) -> bool:
-    """Whether expressions read outer columns and no others."""
+    """Whether expressions read only outer columns."""
     parts = [part for value in values for part in walk(value.expr)]
     return any(isinstance(part, OuterColumn) for part in parts) and not any(isinstance(part, Column) for part in parts)
 

@@ -17,18 +17,18 @@ from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.recursion import RecursiveTable, recursive_table
 from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, Scope, TableNames, choose
 
-# A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share
-# the last one: copies of tables that read each other several times would multiply.
+# A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share the
+# last copy. Otherwise the copies of tables that read each other several times would multiply.
 COPIES_MAX = 16
-# With so many copies of all common tables, the second read of each is shared.
+# If the plan has this many copies of all common tables together, reads of a table share its copy.
 _COPIES_OF_ALL_MAX = 32
-# Names that may stand before a table's, as in "memory"."main"."t".
+# Names that may precede a table's name, as in "memory"."main"."t".
 _CATALOGUES = (("main",), ("memory", "main"), ("memory",))
 
 
 @record
 class CommonTable:
-    """A query that has a name: a common table or a view. `columns` are the names that WITH gives its columns."""
+    """A named query: a common table or a view. `columns` are the column names in WITH."""
 
     name: str
     query: Any
@@ -102,7 +102,7 @@ def _scanned_columns(binder: Binder, name: str) -> list[tuple[str, pa.DataType]]
         places: Sequence[int] = range(len(schema))
         if not binder.reads_all:
             reads = binder.read_columns.reads
-            # One column is left for the number of rows.
+            # One column remains, for the number of rows.
             places = [place for place, column in enumerate(schema.names) if reads(column)] or places[:1]
         found = binder.memory[key] = [(field.name, field.type) for field in map(schema.field, places)]
     binder.is_narrowed = binder.is_narrowed or len(found) < len(schema)
@@ -110,8 +110,8 @@ def _scanned_columns(binder: Binder, name: str) -> list[tuple[str, pa.DataType]]
 
 
 def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Place) -> Relation:
-    """The rows of a common table at a place. It sees the names of the query that defines it, not of the one that reads
-    it.
+    """The rows of a common table at a place. It can use the names of the query that defines it, not those of the query
+    that reads it.
     """
     if not isinstance(table, CommonTable):
         return table.read(binder, place)
@@ -158,19 +158,22 @@ def _read_again(binder: Binder, shared: Shared, columns: list[Named]) -> Relatio
 
 
 def derived_rows(binder: Binder, query: Any, place: Place) -> tuple[Relation, dict[str, Any]]:
-    """The rows of a query in FROM, and the values of tables before it that it reads, as LATERAL lets it."""
+    """The rows of a query in FROM, and the values of earlier tables that it reads with LATERAL."""
     level = Level(place, place.scope.level.depth + 1, True)
     common = place.scope.environment.common
     relation = binder.query(query, Environment(level, common))
     if level.captured and level.has_passed:
-        # It reads tables before it and outer ones: all of them pass through the join.
+        # The query reads earlier tables and outer tables. All these values pass through the join.
         level = Level(place, place.scope.level.depth + 1)
         relation = binder.query(query, Environment(level, common))
     return with_own_columns(binder, relation), level.captured
 
 
 def with_own_columns(binder: Binder, relation: Relation) -> Relation:
-    """The relation with a column of its own for each name: `a as x, a as y` are two keys of a group above."""
+    """The relation with a separate column for each name.
+
+    A query above may group by both x and y of `a as x, a as y`.
+    """
     if len({named.own for named in relation.columns}) == len(relation.columns):
         return relation
     node = binder.exact(relation)
@@ -231,7 +234,7 @@ def common_tables(binder: Binder, clause: Any, environment: Environment) -> Envi
         name_node, columns = take(alias, "this", "columns")
         name, _ = identifier(name_node)
         if name.lower() in own:
-            raise PlanError(f"two common tables are named {name!r}; give one another name")
+            raise PlanError(f"two common tables are named {name!r}; rename one of them")
         own.add(name.lower())
         names = [_alias_column(one) for one in columns or ()]
         around = Environment(environment.level, dict(common))

@@ -1,4 +1,7 @@
-"""Text where a function takes a number or a time: SQL asks for a cast there, which the functions do without."""
+"""Check of text arguments of functions that take a number or a time.
+
+In SQL they need a cast; PlanBuilder needs none.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from qcore.functions.dialect import Dialect
 
 
 def bind_written(name: str, arguments: Sequence[Bound], dialect: Dialect) -> Bound:
-    """The call of a function or operator that stands in the text of a query.
+    """The call of a function or operator in the text of a query.
 
     Raises
     ------
     PlanError
-        As bind_call; and an argument that is text, and no constant, where the function takes a number.
+        As bind_call. Also if an argument is text that is not a constant, and the function takes a number.
     """
     made = bind_call(name, arguments, dialect)
     if dialect.syntax == "standard" and not pa.types.is_boolean(made.type):
@@ -30,7 +33,7 @@ def bind_written(name: str, arguments: Sequence[Bound], dialect: Dialect) -> Bou
 
 
 def _check(name: str, made: Bound, arguments: Sequence[Bound]) -> None:
-    """PlanError if the call's function would read a number from a text. Comparisons may."""
+    """Raise PlanError if the function would convert a text to a number. Comparisons may do this."""
     is_open = [is_text(plain(value.type)) and not isinstance(value.expr, Literal) for value in arguments]
     expr = made.expr
     if not any(is_open) or not isinstance(expr, Call) or len(expr.arguments) != len(arguments):
@@ -44,7 +47,7 @@ def _check(name: str, made: Bound, arguments: Sequence[Bound]) -> None:
 
 
 def check_pattern(name: str, arguments: Sequence[Bound], dialect: Dialect) -> None:
-    """PlanError for LIKE and its kin of a number or a time."""
+    """Raise PlanError for LIKE and similar operators over a number or a time."""
     for value in arguments:
         type_ = plain(value.type)
         if dialect.syntax == "standard" and not (

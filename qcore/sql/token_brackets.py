@@ -1,4 +1,4 @@
-"""Brackets around what sqlglot reads otherwise without them: array(…)[1], and PIVOT … ORDER BY."""
+"""Brackets around expressions that sqlglot misreads without them: array(…)[1], and PIVOT … ORDER BY."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-# sqlglot takes the subscripts behind calls of these names for the elements of a new list.
+# sqlglot reads subscripts after calls of these functions as the elements of a new list.
 _CONSTRUCTORS = frozenset({"ARRAY", "LIST"})
 _TAIL = frozenset({"ORDER BY", "LIMIT", "OFFSET", "FETCH"})
 _OPERATORS = frozenset({"+", "-", "*", "/", "//", "%", "||", "::", "^", "**"})
@@ -14,7 +14,7 @@ _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT"
 
 
 def with_brackets(tokens: list[Any]) -> list[Any]:
-    """The tokens with (array(…))[1] for array(…)[1], and FROM (PIVOT …) ORDER BY for PIVOT … ORDER BY."""
+    """Rewrite array(…)[1] to (array(…))[1], and PIVOT … ORDER BY to FROM (PIVOT …) ORDER BY."""
     kinds: Any = import_module("sqlglot.tokens").TokenType
     subscripts = [
         n for n in range(1, len(tokens))
@@ -51,13 +51,13 @@ def with_brackets(tokens: list[Any]) -> list[Any]:
 
 
 def _inserted(kind: Any, text: str, at: int) -> Any:
-    """A token that has no letters of the text."""
+    """A token that is not in the text."""
     make: Any = import_module("sqlglot.tokens").Token
     return make(kind, text, 1, 1, at, at - 1)
 
 
 def _partners(tokens: Sequence[Any]) -> dict[int, int]:
-    """The positions of round brackets, each with that of its partner."""
+    """The positions of round brackets, each with the position of the matching bracket."""
     result, opened = {}, []
     for n, token in enumerate(tokens):
         if token.text == "(" and token.token_type.name == "L_PAREN":
@@ -69,7 +69,7 @@ def _partners(tokens: Sequence[Any]) -> dict[int, int]:
 
 
 def _is_statement(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> bool:
-    """Whether PIVOT begins a query and does not stand behind a table."""
+    """Whether PIVOT begins a query. Otherwise it follows a table."""
     before = tokens[n - 1].text.upper() if n > 0 else ";"
     if before not in ("(", ";", "AS", ")") or n + 1 >= len(tokens):
         return False
@@ -80,9 +80,7 @@ def _is_statement(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> bo
 
 
 def _computed_elements(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> list[tuple[int, int]]:
-    """The elements of USING that are no single calls, as positions of their first token and of the one behind: the
-    parser takes single calls alone.
-    """
+    """The elements of USING that are not single calls, as (first token, end). The parser accepts only single calls."""
     level = list(_level(tokens, n, partners))
     start = next((i for i in level if tokens[i].text.upper() == "USING"), None)
     result: list[tuple[int, int]] = []
@@ -110,7 +108,7 @@ def _level(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> Iterator[
 
 
 def _tail(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> int | None:
-    """The position of ORDER BY, LIMIT … behind a PIVOT; None if there is none."""
+    """The position of ORDER BY, LIMIT … after a PIVOT; None if there is none."""
     return next((i for i in _level(tokens, n, partners) if _is_tail(tokens[i])), None)
 
 

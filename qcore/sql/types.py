@@ -1,4 +1,4 @@
-"""Names of types in SQL → Arrow's types."""
+"""Arrow types of the type names in SQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES: dict[str, pa.DataType] = {
     "TIMESTAMP_S": pa.timestamp("s"), "TIMESTAMP_MS": pa.timestamp("ms"), "TIMESTAMP_NS": pa.timestamp("ns"),
     "TIMESTAMPTZ": _INSTANT, "TIMESTAMPLTZ": _INSTANT, "NULL": pa.null(),
 }  # fmt: skip
-# By the names in the text, where sqlglot has none.
+# By the names in the text, for types that sqlglot does not know.
 _OTHER_NAMES: dict[str, pa.DataType] = {
     "oid": pa.int64(), "unsigned": pa.uint32(), "float64": pa.float64(), "float32": pa.float32(), "int64": pa.int64(),
     "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int64(), "string": pa.string(), "timestamp_us": _LOCAL,
@@ -59,7 +59,7 @@ def read_type(node: Any, dialect: Dialect = QCORE) -> pa.DataType:
     if name in ("TIMESTAMP", "TIMESTAMPNTZ", "DATETIME", "DATETIME2"):
         return _timestamp(parts, dialect)
     if name == "TIMESTAMPTZ" and dialect.syntax == "spark":
-        # So sqlglot calls TIMESTAMP of Spark.
+        # This is sqlglot's name of Spark's TIMESTAMP.
         return _INSTANT if dialect.timestamp == "instant" else _LOCAL
     if name == "USERDEFINED":
         return _user_defined(node)
@@ -69,7 +69,7 @@ def read_type(node: Any, dialect: Dialect = QCORE) -> pa.DataType:
 
 
 def _sizes(parts: list[Any]) -> list[int]:
-    """The numbers in brackets behind a type's name."""
+    """The numbers in brackets after a type's name."""
     sizes = []
     for part in parts:
         inner = part.this if type(part).__name__ == "DataTypeParam" else part
@@ -97,7 +97,7 @@ def _decimal(parts: list[Any], dialect: Dialect) -> pa.DataType:
 def _list(node: Any, parts: list[Any], dialect: Dialect) -> pa.DataType:
     if len(parts) != 1:
         raise PlanError("a list type names its elements' type: INTEGER[]")
-    # Arrays of a fixed size are lists here.
+    # An array of fixed size becomes a list.
     return pa.list_(read_type(parts[0], dialect))
 
 
@@ -118,7 +118,7 @@ def _struct(parts: list[Any], dialect: Dialect) -> pa.DataType:
 def _timestamp(parts: list[Any], dialect: Dialect) -> pa.DataType:
     sizes = _sizes(parts)
     if not sizes:
-        # So sqlglot calls TIMESTAMP_NTZ of Spark, and TIMESTAMP of DuckDB.
+        # This is sqlglot's name of Spark's TIMESTAMP_NTZ and of DuckDB's TIMESTAMP.
         return _INSTANT if dialect.timestamp == "instant" and dialect.syntax != "spark" else _LOCAL
     if len(sizes) > 1 or sizes[0] > 9:
         raise PlanError("TIMESTAMP(n) has at most nine digits after the second")

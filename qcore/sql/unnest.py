@@ -73,7 +73,7 @@ def unnest_lists(
     outer: bool,
     only: bool = False,
 ) -> PlanNode:
-    """The node's rows with a row for each element. With `only` the node's own columns are left out."""
+    """The node's rows with a row for each element. With `only` the node's columns are dropped."""
     columns: dict[str, Expr] = {}
     for value in lists:
         columns[binder.names.new("list")] = value.expr

@@ -25,7 +25,7 @@ from qcore.sql.subqueries import Rewrite, join_subqueries
 
 @record
 class _Definition:
-    """What OVER has: None for clauses that are not there."""
+    """The clauses of OVER; None for absent clauses."""
 
     partition_by: list[Any] | None
     order: Any
@@ -76,7 +76,7 @@ class Windows:
         return self._groups.reads(names)
 
     def node(self, node: PlanNode, rewrite: Rewrite) -> PlanNode:
-        """The rows with a column for each call. `rewrite` turns expressions into ones over the node."""
+        """The rows with a column for each call. `rewrite` translates expressions to expressions over the node."""
         binder = self._binder
         node = join_subqueries(binder, node, self.subqueries, rewrite)
         return self._groups.node(binder.ids, node, rewrite)
@@ -90,7 +90,7 @@ class Windows:
             return own
         name, _ = identifier(base)
         if name.lower() in within:
-            raise PlanError(f"the window {name!r} is defined by itself")
+            raise PlanError(f"the definition of the window {name!r} refers to itself")
         window = self._named.get(name.lower())
         order = list(self._named)
         if window is None or (within and order.index(name.lower()) > order.index(within[-1])):
@@ -100,7 +100,7 @@ class Windows:
         clauses = (("PARTITION BY", own.partition_by, known.partition_by), ("ORDER BY", own.order, known.order))
         for word, given, there in clauses:
             if given is not None and there is not None:
-                raise PlanError(f"the window {name!r} has {word} already; it cannot be given again")
+                raise PlanError(f"the window {name!r} already has {word}; OVER cannot add another")
         if known.spec is not None and not _is_bare(node):
             raise PlanError(f"the window {name!r} has a frame; it can only be used as it is: OVER {name}")
         return _Definition(
@@ -159,14 +159,14 @@ class Windows:
             if mode != "range":
                 raise PlanError(f"a frame of {mode.upper()} is counted in whole numbers, not in {bound.type}")
             raise PlanError(
-                "the distances of a RANGE frame are constants, numbers or intervals, because its ends are sought from "
-                "row to row; one that each row has of its own takes a join of the rows with those in its range"
+                "the distances of a RANGE frame must be constants: numbers or intervals; for distances that depend on "
+                "the row, join the rows with those in their range"
             )
         sign = -1 if str(side).upper() == "PRECEDING" else 1
         if isinstance(number, pa.MonthDayNano):
             return pa.MonthDayNano([part * sign for part in number])
         if number < 0:
-            raise PlanError(f"the distance {number} of a frame is negative; write the other of PRECEDING and FOLLOWING")
+            raise PlanError(f"the distance {number} of a frame is negative; exchange PRECEDING and FOLLOWING")
         return number * sign
 
     def _call_order(self, parts: CallParts, place: Place) -> list[SortValue]:

@@ -1,1 +1,1 @@
-"""Substrait plans → qcore plans. SPEC Q1, B3."""
+"""Substrait plans → qcore plans."""

@@ -1,1 +1,1 @@
-"""Files that a query writes: sets that appear whole or not at all, Parquet tables, Arrow partitions."""
+"""Files that a query writes: sets of files that appear complete or not at all, Parquet tables, Arrow partitions."""

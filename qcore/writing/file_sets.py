@@ -84,11 +84,11 @@ def replace_file(staged: str, target: str) -> None:
     Raises
     ------
     OSError
-        `target` is no regular file by now, or leads through a symbolic link.
+        `target` is no longer a regular file, or its path now has a symbolic link.
     """
     fault_site("write_rename")
     if os.path.realpath(target) != target:
-        raise FileExistsError(f"{target} has become a symbolic link, or lies behind one")
+        raise FileExistsError(f"{target} has become a symbolic link, or its path has one")
     try:
         status = os.lstat(target)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""One file for all partitions of a task's output: pages of Arrow one behind the other, and a list of them.
+"""One file with the pages of all partitions of a task's output, one after another, and a list of them.
 
-A file for each pair of a task and a partition would be m × n files. Here a task writes one. Each page is an Arrow IPC
-stream of one batch that can be read alone. The list of pages is not in the file: the task reports it, and a file that
-no successful task reported does not count.
+Separate files for each pair of a task and a partition would be m × n files. A task therefore writes one file. Each page
+is an Arrow IPC stream of one batch that can be read alone. The list of pages is not in the file: the task reports it.
+Files that no successful task reported are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from qcore_ext.ground.fault import fault_site
 # Smaller pages wait for others of their partition. With 1,024 partitions the engine's pages have some hundred rows:
 # the schema would be a fifth of their bytes, and millions of pages would have to be listed.
 GIVEN_ROWS_MIN, GIVEN_BYTES_MIN = 8192, 256 << 10
-# Bytes of all pages that wait; then all are written. The query's account pays for them.
+# All waiting pages are written when they have this many bytes. They are charged to the query's account.
 HELD_BYTES_MAX = 128 << 20
 
 
@@ -37,7 +37,7 @@ class Page(NamedTuple):
     partition : int
         The partition that its rows belong to.
     offset, n_bytes : int
-        Its place in the file.
+        Its position in the file, and its size.
     n_rows : int
         Its rows.
     checksum : int
@@ -107,7 +107,7 @@ class PageFileWriter:
     n_producers : int
         Number of operators that write.
     byte_nanos : float
-        What writing and reading a byte of the file takes, in ns; it decides what narrows pages.
+        Nanoseconds to write and read a byte of the file. They decide which conversions make pages smaller.
     held_bytes_max : int
         Bytes of small pages that may wait for others of their partition.
     """
@@ -235,8 +235,8 @@ class PageFileWriter:
 def checksum_of(data: Any) -> int:
     """Return the sum of the 64-bit words of a page, a multiple of 8 bytes, modulo 2**64.
 
-    It tells a page from zeros, from other pages and from itself with damage in one place, at 10 times the speed of
-    CRC-32, which took longer than all else in writing a page.
+    It distinguishes a page from zeros, from other pages and from a copy with damage in one place. It is 10 times as
+    fast as CRC-32, which took longer than all other work of writing a page.
     """
     return int(np.frombuffer(data, np.uint64).sum(dtype=np.uint64))
 
@@ -251,8 +251,8 @@ def read_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.Record
     Raises
     ------
     ExecutionError
-        The file does not exist, or is not the one that its task wrote: it has another size, or the bytes of a page are
-        not those that were written. The message names the file.
+        The file does not exist, has another size than its task wrote, or has a damaged page. The message names the
+        file.
     """
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))

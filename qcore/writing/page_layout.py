@@ -1,8 +1,9 @@
-"""The Arrow layout of pages that are written to be read once: narrow, because their bytes cost more than their making.
+"""The Arrow layout of pages. A page is written once and read once, so a small page is worth the time to convert it.
 
 The engine keeps decimals in 16 bytes and strings as 16-byte views. A page has decimals of up to 18 digits in 8 bytes
-and strings with offsets. The first page of a file, the sample, decides what else pays for all its pages: what takes
-less time than the bytes that it saves. The times below were measured on one core with TPC-H at SF1.
+and strings with offsets. The first page of a file is the sample: it decides about dictionaries and compression for all
+its pages. Each is used if it takes less time than writing and reading the bytes that it saves. The times below were
+measured on one core with TPC-H at SF1.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ pc = late_module("pyarrow.compute")
 
 # Digits that 64 bits hold.
 SHORT_DIGITS = 18
-# A page of fewer rows is no sample: nothing is saved in it either.
+# A page with fewer rows is not used as the sample, and is not converted.
 SAMPLE_ROWS_MIN = 1000
-# What a byte costs in ns by default: it is written and read once, at 1 GB/s each.
+# Nanoseconds that a byte costs by default: it is written and read once, at 1 GB/s each.
 BYTE_NANOS = 2.0
-# A string takes 16 to 21 ns to be found in a dictionary.
+# Finding a string in a dictionary takes 16 to 21 ns.
 DICTIONARY_NANOS = 20.0
-# LZ4 takes about 1.1 ns a byte to write and 0.3 ns to read. Most columns of numbers leave 4 to 6 bytes of 10, so that
-# it pays below about 400 MB/s.
+# LZ4 takes about 1.1 ns a byte to write and 0.3 ns to read. It compresses 10 bytes of most number columns to 4 to 6
+# bytes, so it saves time below about 400 MB/s.
 LZ4_NANOS = 1.4
-# Of so many rows one has a new value: larger dictionaries take longer to fill and save less.
+# A dictionary is used if at most one of this many rows has a new value. Larger ones take longer to fill and save less.
 DICTIONARY_ROWS_MIN = 16
 # A page has no more rows, so that the indices of dictionaries fit.
 INDEX, PAGE_ROWS_MAX = pa.int16(), 1 << 15
@@ -49,7 +50,7 @@ class PageLayout:
 
     @classmethod
     def of_sample(cls, batch: pa.RecordBatch, byte_nanos: float = BYTE_NANOS) -> PageLayout:
-        """Choose the layout by a page of the file. `byte_nanos` is what writing and reading a byte takes."""
+        """Choose the layout by a page of the file. Writing and reading a byte takes `byte_nanos` ns."""
         narrow = pa.schema([field.with_type(narrow_type(field.type)) for field in batch.schema])
         if batch.num_rows < SAMPLE_ROWS_MIN:
             return cls(narrow)

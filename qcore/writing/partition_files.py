@@ -183,7 +183,7 @@ class PartitionFiles:
         self._staging.become_target()
 
     def _drop(self) -> None:
-        """Close what is open and remove what did not become the target."""
+        """Close the open files and remove the staging folder."""
         for file in self._files:
             if file.writer is not None:
                 try:

@@ -164,7 +164,7 @@ ERRORS = {
     "unknown aggregate": (lambda: lines().aggregate("tag", {"s": ("summ", "ok")}), "'s'.*unknown aggregate summ"),
     "aggregate of a date": (lambda: lines().aggregate("tag", {"s": ("sum", "day")}), "'s'.*sum.date32.*numbers"),
     "aggregate in filter": (lambda: lines().filter("sum(ok) > 3"), "is an aggregate; use aggregate"),
-    "window": (lambda: lines().filter("row_number() over () > 3"), "no single expression over the input.s columns"),
+    "window": (lambda: lines().filter("row_number() over () > 3"), "not a single expression over the input.s columns"),
     "syntax": (lambda: lines().filter("ok +"), r"filter\(\): 'ok \+'"),
     "two names": (lambda: lines().project(["ok", "ok"]), r"two columns are named 'ok' in project\(\)"),
     "no name": (lambda: lines().project(col("ok") + 1), "needs a name"),

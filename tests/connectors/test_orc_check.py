@@ -239,7 +239,7 @@ def test_postscripts(tmp_path: Path, number: int, value: int, says: str) -> None
     path.write_bytes(raw[: -1 - raw[-1]] + last + bytes([len(last)]))
     with pytest.raises(pa.ArrowInvalid, match=says):
         OrcFootprint(pa.OSFile(str(path)))
-    with pytest.raises(qcore.PlanError, match=rf"x\.orc is damaged or no ORC file: .*{says}"):
+    with pytest.raises(qcore.PlanError, match=rf"x\.orc is not a valid ORC file: .*{says}"):
         qcore.sql(f"select * from '{path}'").to_arrow()
 
 
@@ -303,7 +303,7 @@ def test_decimals_of_too_many_digits(tmp_path: Path) -> None:
     n = int(dict(fields_of(raw[-1 - raw[-1] : -1]))[1])
     at = len(raw) - 1 - raw[-1] - n
     path.write_bytes(raw[:at] + message(wider(fields_of(raw[at : at + n]))) + raw[at + n :])
-    with pytest.raises(qcore.PlanError, match=r"x\.orc is damaged or no ORC file: a decimal of it has 73 digits"):
+    with pytest.raises(qcore.PlanError, match=r"x\.orc is not a valid ORC file: a decimal of it has 73 digits"):
         qcore.sql(f"select * from '{path}'").to_arrow()
 
 

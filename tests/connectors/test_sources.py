@@ -79,5 +79,5 @@ def test_a_table_stays_itself() -> None:
 
 @pytest.mark.parametrize("source", [5, None, [], (), [1, 2], object(), {"a": [1]}])
 def test_anything_else_is_refused(source: Any) -> None:
-    with pytest.raises(PlanError, match="is no table source; use a path"):
+    with pytest.raises(PlanError, match="is not a table source; use a path"):
         table_from(source)

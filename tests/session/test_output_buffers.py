@@ -208,7 +208,7 @@ def test_by_task_id() -> None:
     manager = qcore.OutputBufferManager.instance()
     task = qcore.Task(plan_of(partitions=2), drivers=1, id="query 7, stage 2")
     task.start()
-    with pytest.raises(qcore.PlanError, match="a task 'query 7, stage 2' has output here already"):
+    with pytest.raises(qcore.PlanError, match="task id 'query 7, stage 2' is in use in this process"):
         qcore.Task(plan_of(partitions=2), drivers=1, id="query 7, stage 2")
     rows = 0
     for partition in range(2):
@@ -222,7 +222,7 @@ def test_by_task_id() -> None:
     task.wait(20)
     del task
     gc.collect()
-    with pytest.raises(qcore.QcoreError, match="no task 'query 7, stage 2' has output here"):
+    with pytest.raises(qcore.QcoreError, match="no output of a task 'query 7, stage 2'"):
         manager.abandon("query 7, stage 2", 0)
 
 

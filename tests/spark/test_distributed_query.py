@@ -85,7 +85,7 @@ def test_a_plan(spark: Any, files: dict[str, str]) -> None:
 def test_what_is_refused(spark: Any, files: dict[str, str], parent: Path) -> None:
     with pytest.raises(PlanError, match=r"on= takes a SparkSession, not a builtins\.str"):
         qcore.sql("select 1 as x", on="spark")
-    with pytest.raises(PlanError, match="on= runs queries, and this is another statement"):
+    with pytest.raises(PlanError, match="on= runs queries only"):
         qcore.sql("create table z as select 1 as x", on=spark)
     with pytest.raises(PlanError, match=r"TableWrite \(node .*\) cannot run in Spark's tasks"):
         qcore.sql(f"copy (select k from t) to '{parent}/x.parquet'", files, on=spark)

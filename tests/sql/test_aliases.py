@@ -89,8 +89,8 @@ def test_a_column_of_a_table_wins(query: str) -> None:
         ("select x + 1 as y, i as x from t", "unknown column 'x'"),
         ("select a + 1 as a from t where a > 1", "unknown column 'a'"),
         ("select b + 1 as a, a + 1 as b from t where b > 1", "unknown column 'b'"),
-        ("select i as x, f as x, x + 1 as z from t", "two columns of the select list are called 'x'"),
-        ("select sum(i) as s from t where s > 1", "an aggregate function stands in WHERE"),
+        ("select i as x, f as x, x + 1 as z from t", "two columns of the select list are named 'x'"),
+        ("select sum(i) as s from t where s > 1", "an aggregate function cannot be in WHERE"),
         (
             "select 1 as a, " + ", ".join(f"{'+'.join(['a' * n] * 9)} as {'a' * (n + 1)}" for n in range(1, 8)),
             "too long",

@@ -329,11 +329,11 @@ TABLES = {
         ("select a from t having a > 1", "any_value(a), line 1, column 24"),
         (
             "select a from t where sum(a) > 1",
-            "sum: an aggregate function stands in WHERE, where none may be; HAVING filters groups, line 1, column 23",
+            "sum: an aggregate function cannot be in WHERE; HAVING filters groups, line 1, column 23",
         ),
         (
             "select sum(sum(a)) from t",
-            "sum: an aggregate function stands in the arguments of an aggregate, where none may be, line 1, column 12",
+            "sum: an aggregate function cannot be in the arguments of an aggregate, line 1, column 12",
         ),
         ("select abs(b) from t", "abs(string) is not defined: it takes numbers; cast the text"),
         ("select sqrt(b) from t", "sqrt(string) is not defined: it takes numbers; cast the text"),
@@ -348,7 +348,7 @@ TABLES = {
         ),
         ("select max() from t", "max does not take 0 arguments, line 1, column 8"),
         ("select coalesce() from t", "coalesce takes at least 1 argument, not 0"),
-        ("select interval '1 fortnight'", "'1 fortnight' is no interval; write numbers with units"),
+        ("select interval '1 fortnight'", "'1 fortnight' is not an interval; write numbers with units"),
         ("select cast(a as nosuch) from t", "there is no type 'nosuch', line 1"),
         ("select (select a, b from t)", "a scalar subquery must give one column, not 2"),
         ("select a from t union select a, b from t", "the inputs of UNION have 1 and 2 columns; give both the same"),

@@ -38,7 +38,7 @@ def test_parts(text: str, copy: Copy | None) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("copy t", "COPY cannot be read; it is written COPY"),
+        ("copy t", "COPY cannot be read; the syntax is COPY"),
         ("copy to 'x.parquet'", "COPY cannot be read"),
         ("copy () to 'x.parquet'", "COPY cannot be read"),
         ("copy t to x", "COPY cannot be read"),
@@ -48,7 +48,7 @@ def test_parts(text: str, copy: Copy | None) -> None:
         ("copy t to 'x.parquet' (format csv)", "COPY writes Parquet, not 'csv'"),
         ("copy t to 'x.parquet' (level 3)", "COPY has no option LEVEL"),
         ("copy t to 'x.parquet' (row_group_size many)", "ROW_GROUP_SIZE is a number of rows, not 'many'"),
-        ("copy (select 1 to 'x.parquet'", "a bracket begins and does not end"),
+        ("copy (select 1 to 'x.parquet'", "a bracket is not closed"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
@@ -57,6 +57,6 @@ def test_refused(text: str, message: str) -> None:
 
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="COPY; a file's columns have names of their own"):
+    with pytest.raises(PlanError, match="COPY; the columns of a file must have different names"):
         qcore.sql(f"copy (select 1 as a, 2 as a) to '{tmp_path}/x.parquet'", {})
     assert not list(tmp_path.iterdir())

@@ -172,7 +172,7 @@ def test_many_rows_and_long_lists() -> None:
         ("list_reduce(l, lambda x: x)", "a lambda of two parameters"),
         ("list_reduce(l, lambda a, x, k: x)", "list_zip"),
         ("list_reduce(l, lambda a, x: 'b')", "int64 at first, and the lambda gives string"),
-        ("list_reduce(l, lambda a, x: a, 1, 2)", "perhaps a value to begin with"),
+        ("list_reduce(l, lambda a, x: a, 1, 2)", "an optional first value"),
         ("[x for in l]", r"syntax error at '(for|\])', line 1, column 1\d"),
         ("list_filter([s], lambda x: x)", "it takes conditions"),
         ("list_transform(l, lambda x: 1 // (x - 1))", "division by zero"),

@@ -33,7 +33,7 @@ def test_ordered_answers_are_duckdbs(query: str) -> None:
     ("query", "said"),
     [
         ("select a from t limit -1", "cannot be negative"),
-        ("select a from t limit 200%", "a share is from 0 % to 100 %"),
+        ("select a from t limit 200%", "a percentage is from 0 % to 100 %"),
         ("select a from t limit a", "unknown column 'a'"),
         ("select a from t limit 'x'", "takes a number of rows, not string"),
     ],
@@ -123,9 +123,9 @@ def test_negative_numbers_are_no_limit(both: tuple[qcore.Session, duckdb.DuckDBP
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select i from t limit 101%", "a share is from 0 % to 100 %"),
-        ("select i from t limit -1 percent", "a share is from 0 % to 100 %"),
-        ("select i from t limit (5 + 5)%", "a share is a number as it stands"),
+        ("select i from t limit 101%", "a percentage is from 0 % to 100 %"),
+        ("select i from t limit -1 percent", "a percentage is from 0 % to 100 %"),
+        ("select i from t limit (5 + 5)%", "the percentage must be a number"),
         ("select i from t offset 10%", "syntax error"),
         ("select i from t limit i", "unknown column 'i'"),
     ],

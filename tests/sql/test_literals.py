@@ -28,7 +28,7 @@ def test_answers_are_duckdbs(query: str) -> None:
     [
         ("select interval 3 bananas", "(?i)bananas"),
         ("select x'4'", "not an even number of digits"),
-        (r"select e'a\0'", "is no text"),
+        (r"select e'a\0'", "is not a text"),
         (r"select e'\xff'", "must be UTF-8"),
     ],
 )

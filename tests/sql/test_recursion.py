@@ -29,7 +29,7 @@ def test_answers_are_duckdbs(query: str) -> None:
     [
         (
             "with recursive c as (select 1 as n union all select n, n from c) select * from c",
-            "begins with 1 columns and goes on with 2",
+            "has 1 columns, the repeated part 2",
         ),
         ("with recursive c as (select n from c) select * from c", "is not a UNION"),
     ],

@@ -75,14 +75,14 @@ def test_samples_differ(both: tuple[qcore.Session, duckdb.DuckDBPyConnection]) -
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select i from t using sample 10% (bernoulli, 42)", "a sample that is to be the same again, (bernoulli, 42)"),
-        ("select i from t tablesample 10% repeatable (42)", "a sample that is to be the same again, repeatable (42)"),
-        ("select 1 from t tablesample 101%", "a share is from 0 % to 100 %"),
-        ("select 1 from t tablesample bernoulli(3 rows)", "BERNOULLI draws a share of the rows"),
+        ("select i from t using sample 10% (bernoulli, 42)", "a repeatable sample, (bernoulli, 42)"),
+        ("select i from t tablesample 10% repeatable (42)", "a repeatable sample, repeatable (42)"),
+        ("select 1 from t tablesample 101%", "a percentage is from 0 % to 100 %"),
+        ("select 1 from t tablesample bernoulli(3 rows)", "BERNOULLI draws a percentage of the rows"),
         ("select 1 from t tablesample (1.5 rows)", "a sample is n, n ROWS, n % or n PERCENT"),
         ("select 1 from t tablesample (bucket 1 out of 4)", "not (bucket 1 out of 4)"),
         ("select 1 from t tablesample", "a sample is n, n ROWS"),
-        ("select 1 using sample 3", "there is no FROM"),
+        ("select 1 using sample 3", "needs tables in FROM"),
     ],
 )
 def test_what_is_no_sample_is_said(

@@ -31,7 +31,7 @@ def test_texts_and_names(written: str, standard: str) -> None:
 
 @pytest.mark.parametrize("code", [r"\U00110000", r"\ud800"])
 def test_an_escape_that_is_no_character(code: str) -> None:
-    with pytest.raises(PlanError, match="is no character"):
+    with pytest.raises(PlanError, match="is not a character"):
         with_standard_texts(f"'{code}'")
 
 

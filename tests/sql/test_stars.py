@@ -112,7 +112,7 @@ def test_stars_and_columns(query: str) -> None:
         ("select columns('i') + columns('f') from t", "choose different columns"),
         ("select concat(*columns('i')) from t", "as arguments is not supported"),
         ("select columns('i') from t join u on t.i = u.i", "COLUMNS chooses 'i' of several tables"),
-        ("select i from t order by columns('i')", "stands in a select list or in WHERE"),
+        ("select i from t order by columns('i')", "is only allowed in a select list or in WHERE"),
         ("select * rename (zz as k) from t", "unknown column 'zz'"),
         ("select * rename (i as k) from t join u on t.i = u.i", "'i' of several tables"),
         ("select * replace (1 as zz) from t full join u using (i)", "unknown column 'zz'"),

@@ -43,7 +43,7 @@ def test_brackets_and_parts() -> None:
 
 def test_what_ends_too_early() -> None:
     sql = StatementText("X", "(a, b", QCORE)
-    with pytest.raises(PlanError, match="a bracket begins and does not end"):
+    with pytest.raises(PlanError, match="a bracket is not closed"):
         sql.close(1)
-    with pytest.raises(PlanError, match="the statement ends too early; it is written X name"):
+    with pytest.raises(PlanError, match="the statement ends too early; the syntax is X name"):
         sql.query(sql.end, "X name")

@@ -283,7 +283,7 @@ def test_text_beside_dates_in_unions() -> None:
         ("select median(day) from t", r"median\(\) takes numbers: make_timestamp"),
         ("select stddev(ts) from t", r"stddev\(\) takes numbers: make_timestamp\(cast\(stddev\(epoch_us\(x\)\)"),
         ("select quantile_cont(ts, 0.5) from t", r"quantile_cont\(\) takes numbers: .*quantile_disc\(x, 0.5\)"),
-        ("select g::interval from t", "'a' is no interval"),
+        ("select g::interval from t", "'a' is not an interval"),
         (
             "select g, max(i) as i from t group by g having t.i > 1",
             r"column .i. is neither in GROUP BY nor inside an aggregate; add it to GROUP BY, or write any_value",

@@ -1,1 +1,1 @@
-"""Parquet files as tables: footers, statistics, row groups that need not be read."""
+"""Parquet files as tables: footers, statistics, and row groups that can be skipped."""

@@ -79,7 +79,7 @@ def _combine(groups: list[GroupValues], scale: float) -> int:
     widths = sum(high - low + 1.0 for low, high in zip(lows, highs, strict=True))
     together = total * width / widths
     if part > HARDLY_REPEATED and total < widths:
-        # A row group has a sample of the values in its range: each other row group adds some new ones.
+        # A row group has a sample of the values in its range. Each other row group adds some new values.
         together = width * (1.0 - (1.0 - total / widths) ** (widths * scale / width))
     n_rows = round(sum(group.n_rows for group in groups) * scale)
     found = round(max(most, min(total * scale, together)))

@@ -70,7 +70,7 @@ class ParquetFooter:
         self.size = stamp[0]
         fault = footer_fault(raw, self.size)
         if fault is not None:
-            raise PlanError(f"{location.path} is damaged or no Parquet file: in its footer, {fault}")
+            raise PlanError(f"{location.path} is not a valid Parquet file: in its footer, {fault}")
         self.metadata = _parse(raw, location.path)
         # With this footer pyarrow reads decimals of 4 or 8 bytes as integers. It need not widen them to 16 bytes, and
         # the engine need not narrow them (Q6's columns: 109 -> 89 ms).
@@ -94,7 +94,7 @@ class ParquetFooter:
         self._ranges: dict[str, tuple[Any, Any, int | None]] = {}
 
     def keep_native(self, key: tuple[Any, ...], columns: Any) -> None:
-        """Cache what parquet/native found out about one choice of columns."""
+        """Cache the result of parquet/native for one choice of columns."""
         if len(self.native_columns) >= NATIVE_COLUMNS_MAX:
             self.native_columns.clear()
         self.native_columns[key] = columns
@@ -145,9 +145,9 @@ class ParquetFooter:
         return [i for i, middle in enumerate(middles) if start <= middle < end]
 
     def sections(self, runs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-        """Return a byte section (start, length) for each run of neighbouring row groups, with just their middle bytes.
+        """Return a byte section (start, length) for each run of neighbouring row groups, with only their middle bytes.
 
-        If the row groups are not stored in order, it is one section, the whole file.
+        If the row groups are not stored in order, the only section is the whole file.
         """
         middles = self.middles()
         if not self._is_ordered:
@@ -156,7 +156,7 @@ class ParquetFooter:
         return [(cuts[run[0]], cuts[run[-1] + 1] - cuts[run[0]]) for run in runs]
 
     def may_pass(self, group: int, filter: Expr) -> bool:
-        """Whether rows of a row group can pass `filter`. Cached, because listing and opening splits both ask."""
+        """Whether rows of a row group can pass `filter`. Cached, because listing and opening splits both call it."""
         judged = self._judged.get(filter)
         if judged is None:
             if len(self._judged) >= JUDGED_FILTERS_MAX:
@@ -306,7 +306,7 @@ def _parse(raw: bytes, path: str) -> pq.FileMetaData:
         whole = b"PAR1" + raw + len(raw).to_bytes(4, "little") + b"PAR1"
         return pq.read_metadata(pa.BufferReader(whole))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise PlanError(f"{path} is damaged or no Parquet file: its footer cannot be read ({error})") from error
+        raise PlanError(f"{path} is not a valid Parquet file: its footer cannot be read ({error})") from error
 
 
 def _read_raw(location: Location, size: int) -> bytes:
@@ -321,10 +321,12 @@ def _read_raw(location: Location, size: int) -> bytes:
             if size < 12 or tail[-4:] != b"PAR1":
                 encrypted = tail[-4:] == b"PARE"
                 reason = "its footer is encrypted" if encrypted else f"it does not end with PAR1 ({size} bytes)"
-                raise PlanError(f"{path} is damaged or no Parquet file: {reason}")
+                raise PlanError(f"{path} is not a valid Parquet file: {reason}")
             n = int.from_bytes(tail[-8:-4], "little")
             if n + 12 > size:
-                raise PlanError(f"{path} is damaged: its footer would have {n} bytes, but the file has {size}")
+                raise PlanError(
+                    f"{path} is not a valid Parquet file: its footer would have {n} bytes, but the file has {size}"
+                )
             if n + 8 > tail_bytes:
                 file.seek(size - 8 - n)
                 tail = file.read(n + 8)

@@ -146,7 +146,7 @@ class NativeColumns:
         self._names = names
         self.schema = pa.schema(list(wanted))
         self._columns = [_decoded_column(footer, *pair) for pair in zip(wanted, names, strict=True)]
-        #: For each wanted column what ParquetReader takes; None: a constant, or a column that pyarrow always reads.
+        #: For each wanted column the argument of ParquetReader; None: a constant, or a column for pyarrow.
         self.readers = [
             None if column is None else (name, column.conversion, column.width, column.is_optional)
             for column, name in zip(self._columns, names, strict=True)
@@ -215,7 +215,7 @@ def open_native(
     ignore_case, absent_is_null : bool
         As the parameters of Alignment.
     open_rest : callable
-        Takes a row group and fields, and returns a BatchStream of them. It reads what the decoder cannot.
+        Takes a row group and fields, and returns a BatchStream of them. Used for columns that only pyarrow reads.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def open_native(
     for i, field in enumerate(wanted):
         if columns.is_absent(i):
             if field.name not in constants and not absent_is_null:
-                return None  # Alignment explains what is missing
+                return None  # Alignment raises the error that names the missing column
             row = constant_array(constants.get(field.name), field.type, 1)
             sources[i] = pa.RecordBatch.from_arrays([row], [field.name])
     return NativeStream(footer, columns.schema, sources, plans, batch_rows, open_rest)
@@ -284,7 +284,7 @@ class NativeStream:
             )
             for group, plan in plans
         ]
-        #: What TableScan reads.
+        #: The rows, as TableScan reads them.
         self.batch_reader = ParquetReader(path, file, Schema(schema), sources, groups, batch_rows, self._begin_group)
 
     def _begin_group(self, group: int, rest: Sequence[pa.Field]) -> Any:

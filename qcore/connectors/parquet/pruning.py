@@ -1,7 +1,6 @@
 """Decide by the minimum and maximum of columns whether any row of a row group can pass a filter.
 
-A row group is skipped only if its statistics prove that the filter is false or null in all of its rows. In all other
-cases the answer is yes.
+A row group is skipped only if its statistics prove that the filter is false or null in all of its rows.
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ def _value_bounds(value: Any, type: pa.DataType) -> Bounds | None:
         plain = scalar_of(value, type).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    if plain != plain or not is_bounded(type):  # NaN has no place in an order
+    if plain != plain or not is_bounded(type):  # NaN is not ordered
         return None
     return Bounds(type, plain, plain, has_nulls=False)
 
@@ -258,7 +257,7 @@ def _midnight(day: Any) -> Any:
     return None if day is None else datetime.datetime(day.year, day.month, day.day)
 
 
-# By DataType.id, which is fast to look up: each row group asks several times.
+# By DataType.id, which is fast to look up: each row group needs several lookups.
 _KINDS = {
     type.id: kind
     for kind, types in {

@@ -239,7 +239,7 @@ class _ColumnReader:
 
     @property
     def _file(self) -> pq.ParquetFile:
-        """The file, opened when it is first read. Many splits have no row groups left to read."""
+        """The file, opened when it is first read. Many splits have no row group that can pass the filter."""
         if self._opened is None:
             location = self.footer.location
             try:

@@ -58,7 +58,7 @@ class ThriftReader:
         return (self.varint() if length == 15 else length), head & 0x0F
 
     def skip(self, type: int) -> None:
-        """Move behind a value. FooterDamaged for a map or an unknown type, which Parquet does not use."""
+        """Skip a value. FooterDamaged for a map or an unknown type, which Parquet does not use."""
         if type in (BOOL_TRUE, BOOL_FALSE):
             return
         if type == I8:

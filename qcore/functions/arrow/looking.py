@@ -1,4 +1,4 @@
-"""Loops in Python that ask, every now and then, whether their query is stopped (SPEC V7)."""
+"""Loops in Python that ask, every now and then, whether their query is stopped."""
 
 from __future__ import annotations
 

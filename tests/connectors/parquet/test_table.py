@@ -235,7 +235,7 @@ class TestBadInput:
     def test_corrupt_footer(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "bad.parquet"
         path.write_bytes(content)
-        with pytest.raises(PlanError, match=r"bad\.parquet is damaged"):
+        with pytest.raises(PlanError, match=r"bad\.parquet is not a valid Parquet file"):
             FileTable(str(path))
 
     def test_corrupt_page(self, tmp_path: Path) -> None:
