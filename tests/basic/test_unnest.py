@@ -331,7 +331,7 @@ def test_sql_with_ordinality() -> None:
     [
         ("select unnest(id) from t", "unnest takes a list or a map, not int64, line 1"),
         ("select unnest(nosuch) from t", "unknown column 'nosuch'"),
-        ("select id from t where unnest(l) > 1", "unnest stands in WHERE; it can stand in a select list or"),
+        ("select id from t where unnest(l) > 1", "unnest cannot be in WHERE; write it in a select list or"),
         ("select unnest(l, m) from t", "unnest in a select list takes one list or map and no options"),
         ("select unnest() from t", "unnest in a select list takes one list or map and no options"),
         ("select id from t, unnest(l) as u(a, b)", "'u' has 1 columns, and 2 names are given"),

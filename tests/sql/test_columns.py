@@ -51,7 +51,7 @@ def test_q1_the_parts_of_a_name(written: str, parts: list[Part]) -> None:
 
 def test_q1_a_star_is_no_value() -> None:
     made, node = parsed("t.*")
-    with pytest.raises(PlanError, match=r"t\.\* stands in a select list"):
+    with pytest.raises(PlanError, match=r"t\.\* is only allowed in a select list"):
         bind_column(made, node, place())
 
 
