@@ -31,6 +31,7 @@ def kept(table: pa.Table, n_drivers: int) -> None:
 TYPES = [type for type in ALL_TYPES if type not in ENCODED_TYPES]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", [*SIZES, 9000])
 def test_q2_every_type(type: pa.DataType, n_rows: int) -> None:

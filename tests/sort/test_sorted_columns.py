@@ -13,6 +13,7 @@ from oracle import assert_same_rows
 from random_tables import KEY_TYPES, SIZES, random_table
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("n_drivers", [1, 3])
@@ -23,6 +24,7 @@ def test_q2_a_key_comes_back_as_it_went_in(type: pa.DataType, null_share: float,
             check(table, [("k", *direction)], n_drivers)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.2, 1.0])
 def test_q2_a_column_that_is_no_key_is_gathered(type: pa.DataType, null_share: float) -> None:

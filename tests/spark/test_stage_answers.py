@@ -47,6 +47,7 @@ def session_over(folder: Path, threads: int = 2) -> qcore.Session:
     return session
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("build", ["left", "right"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,6 +117,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("name", QUERIES)
 def test_s2_queries_over_two_tables(name: str, cut: str, sides: Path, tmp_path: Path) -> None:
@@ -159,6 +161,7 @@ def test_random_plans(start: int, tmp_path: Path) -> None:
         assert_same_rows(run.rows(result.plan), result.to_arrow())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("number", range(1, 23))
 def test_tpch(number: int, cut: str, tpch_dir: Path, tmp_path: Path) -> None:
