@@ -6,6 +6,7 @@ below build/, whatever version the oracle has.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -41,18 +42,22 @@ def tpcds_folder(scale: float) -> Path:
     """
     base = Path(os.environ.get("QCORE_DATA", ROOT / "data"))
     folder = base / f"tpcds-sf{scale:g}"
-    if folder.exists():
-        return folder
-    python = generator()
-    print(f"generating TPC-DS at scale {scale:g} …", flush=True)
-    partial = base / f"tpcds-sf{scale:g}.{os.getpid()}.partial"
-    partial.mkdir(parents=True)
-    try:
-        command = [str(python), "-c", GENERATE, f"{scale:g}", str(partial)]
-        subprocess.run(command, check=True, capture_output=True, env=bare_environment())
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    ENVIRONMENT.parent.mkdir(parents=True, exist_ok=True)
+    # Processes of one run of the tests may ask at the same time.
+    with open(ENVIRONMENT.parent / f"{ENVIRONMENT.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder
+        python = generator()
+        print(f"generating TPC-DS at scale {scale:g} …", flush=True)
+        partial = base / f"tpcds-sf{scale:g}.{os.getpid()}.partial"
+        partial.mkdir(parents=True)
+        try:
+            command = [str(python), "-c", GENERATE, f"{scale:g}", str(partial)]
+            subprocess.run(command, check=True, capture_output=True, env=bare_environment())
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

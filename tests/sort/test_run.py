@@ -17,6 +17,7 @@ def numbered(table: pa.Table) -> pa.Table:
 
 
 # Insertion sort up to 16 rows, merging up to 200, radix sort beyond.
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [*SIZES, 2, 15, 16, 17, 31, 32, 33, 65, 199, 200, 201, 70_000])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_q2_every_algorithm(n_rows: int, direction: tuple[bool, bool]) -> None:

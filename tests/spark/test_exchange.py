@@ -70,7 +70,7 @@ def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
 
 def test_partitions_come_while_the_job_runs(spark: Any, exchange_dir: Path) -> None:
     """S1: two cores, four partitions, the later ones slow: the first is there long before the job ends."""
-    df = spark.range(0, 4, 1, 4).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 2000L * id) as slept")
+    df = spark.range(0, 4, 1, 4).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 1000L * id) as slept")
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # start a Python worker
     table = table_from(df.select("id", "slept"))
     started = time.monotonic()
