@@ -18,6 +18,7 @@ from qcore.optimizer.distinct_aggregates import group_distinct_values
 from qcore.optimizer.empty_relations import drop_empty_relations
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
+from qcore.optimizer.groups_before_joins import group_before_joins
 from qcore.optimizer.join_order import order_joins
 from qcore.optimizer.kept_shares import keep_shares
 from qcore.optimizer.limits import push_limits
@@ -68,6 +69,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("aggregate_reduction", lambda node, context: reduce_aggregates(node, context.ids, context.estimator)),
     ("semi_joins", lambda node, context: push_semi_joins(node, context.estimator)),
     ("outer_joins", lambda node, context: lift_outer_joins(node, context.ids, context.estimator)),
+    ("groups_before_joins", lambda node, context: group_before_joins(node, context.ids, context.estimator)),
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
     ("build_sides", lambda node, context: choose_build_sides(node, context.estimator, context.ids)),
     ("distinct_aggregates", lambda node, context: group_distinct_values(node, context.ids)),
@@ -85,6 +87,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "grouping_sets": frozenset({"grouping sets"}),
     "aggregate_reduction": frozenset({"Aggregate"}),
     "distinct_aggregates": frozenset({"distinct"}),
+    "groups_before_joins": frozenset({"Aggregate"}),
     "partitioned_rows": frozenset({"Aggregate"}),
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),

@@ -33,12 +33,12 @@ OUTPUT_WEIGHT = 1.0
 
 def order_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
     """Return the plan with every group of inner joins in its cheapest order."""
-    if not _is_inner(plan):
+    if not is_inner_join(plan):
         children = [order_joins(child, ids, estimator) for child in plan.children]
         return rebuilt(plan, children, ids) if children else plan
     leaves: list[PlanNode] = []
     conditions: list[Expr] = []
-    _take_apart(plan, leaves, conditions)
+    take_apart(plan, leaves, conditions)
     leaves = [order_joins(leaf, ids, estimator) for leaf in leaves]
     names = [name for leaf in leaves for name in leaf.schema.names]
     if len(set(names)) != len(names):
@@ -48,17 +48,19 @@ def order_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
     return _Graph(leaves, conditions, ids, estimator).best()
 
 
-def _is_inner(node: PlanNode) -> bool:
+def is_inner_join(node: PlanNode) -> bool:
+    """Whether `take_apart` takes the node apart."""
     return isinstance(node, (HashJoin, NestedLoopJoin)) and node.kind == "inner"
 
 
-def _take_apart(node: PlanNode, leaves: list[PlanNode], conditions: list[Expr]) -> None:
-    if not _is_inner(node):
+def take_apart(node: PlanNode, leaves: list[PlanNode], conditions: list[Expr]) -> None:
+    """Add the relations of a group of inner joins to `leaves`, and its conditions to `conditions`."""
+    if not is_inner_join(node):
         leaves.append(node)
         return
     assert isinstance(node, (HashJoin, NestedLoopJoin))
-    _take_apart(node.left, leaves, conditions)
-    _take_apart(node.right, leaves, conditions)
+    take_apart(node.left, leaves, conditions)
+    take_apart(node.right, leaves, conditions)
     if isinstance(node, HashJoin):
         pairs = zip(node.left_keys, node.right_keys, strict=True)
         conditions += [call("equal", col(a), col(b)) for a, b in pairs]
