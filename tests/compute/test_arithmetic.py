@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from expression_table import SIZES, check, make_table
 
+from qcore import ExecutionError, PlanBuilder, Session
 from qcore.expression.tree import Expr, call, col, lit
 
 D = decimal.Decimal
@@ -82,3 +83,29 @@ def test_vector_sizes(n: int, nulls: bool) -> None:
     batch = make_table(n, nulls)
     for expr, sql in CASES[::7]:
         check(batch, expr, sql)
+
+
+@pytest.mark.parametrize("n_bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize("operator", ["+", "-", "*"])
+def test_q3_one_past_the_range_of_each_integer(n_bits: int, is_signed: bool, operator: str) -> None:
+    """Results at both ends of the type are right; one more is an error, in a vector of others too."""
+    type_ = getattr(pa, f"{'' if is_signed else 'u'}int{n_bits}")()
+    least, most = (-(1 << n_bits - 1), (1 << n_bits - 1) - 1) if is_signed else (0, (1 << n_bits) - 1)
+    fits = {"+": [(most - 1, 1), (least, 0)], "-": [(least + 1, 1), (most, 0)], "*": [(most, 1), (most // 2, 2)]}[
+        operator
+    ]
+    past = {"+": (most, 1), "-": (least, 1), "*": (most // 2 + 1, 2)}[operator]
+
+    def answers(pairs: list[tuple[int, int]]) -> list[int]:
+        table = pa.table(
+            {name: pa.array(side, type_) for name, side in zip("ab", zip(*pairs, strict=True), strict=True)}
+        )
+        made = {"+": col("a") + col("b"), "-": col("a") - col("b"), "*": col("a") * col("b")}[operator]
+        rows = Session(threads=1).execute(PlanBuilder().values(table).project({"x": made}).build()).to_arrow()
+        assert rows.schema.field("x").type == type_
+        return rows["x"].to_pylist()
+
+    assert answers(fits * 50) == [{"+": a + b, "-": a - b, "*": a * b}[operator] for a, b in fits] * 50
+    with pytest.raises(ExecutionError, match=f"overflows {type_}"):
+        answers([*fits * 50, past, *fits])

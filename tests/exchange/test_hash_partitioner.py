@@ -106,3 +106,22 @@ def test_keys_that_cannot_meet_or_are_missing() -> None:
         within_task([first], ["x"], 3)
     with pytest.raises(PlanError, match="at least one key column"):
         LocalPartition("1", Account(), [BatchQueue(1)], "hash", [])
+
+
+def test_selected_rows_beyond_the_first_vector() -> None:
+    """Pages of nested columns take the rows that a filter or another exchange left, vector by vector."""
+    n_rows, n = 12_000, 3
+    table = pa.table({"k": range(n_rows), "id": range(n_rows), "l": [[row, row + 1] for row in range(n_rows)]})
+    memory = Account()
+    queues = [BatchQueue(1, batches_max=1000) for _ in range(2)]
+    run_chain([LocalPartition("1", memory, queues, "hash", ["k"])], table.combine_chunks())
+    for part, queue in enumerate(queues):
+        buffer = OutputBuffer("partitioned", n, 1, 1 << 40)
+        source = LocalExchange("1", memory, queue, Schema(table.schema))
+        run_chain([source, PartitionedOutput("2", memory, buffer, n, ["k"])])
+        here = [row for row in range(n_rows) if (hash_row((row,)) >> 32) * 2 >> 32 == part]
+        for partition in range(n):
+            pages = [pa.record_batch(page) for page in (buffer.fetch(partition, 0) or ([], False))[0]]
+            rows = [row for row in here if model_partition((row,), n) == partition]
+            assert [id for page in pages for id in page["id"].to_pylist()] == rows
+            assert [values for page in pages for values in page["l"].to_pylist()] == [[row, row + 1] for row in rows]

@@ -37,3 +37,20 @@ def test_levels_agree(level: int, n_rows: int, n_groups: int) -> None:
         got = run_chain([HashAggregation("agg", Account(), None, len(names), calls, "single", Schema(schema))], table)
         expected = table.group_by(names).aggregate([("x", "sum"), ([], "count_all")])
         assert_same_rows(got, expected)
+
+
+def test_a_null_and_a_zero_of_one_slot_are_two_groups(level: int) -> None:
+    """Both have the same word; among so many pairs some have hashes of one slot."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        firsts = rng.choice(2**31 - 1, 400, replace=False).astype(np.int32)
+        order = np.tile(rng.permutation(800), 5)
+        table = pa.table({
+            "a": np.repeat(firsts, 2)[order], "b": pa.array(np.zeros(4000, np.int32), mask=order % 2 == 1),
+            "x": np.ones(4000, np.int64),
+        })  # fmt: skip
+        schema = pa.schema([*list(table.schema)[:2], ("s", pa.int64()), ("n", pa.int64())])
+        calls = [("sum", 2, -1, False), ("count", -1, -1, False)]
+        got = run_chain([HashAggregation("agg", Account(), None, 2, calls, "single", Schema(schema))], table)
+        rows = pa.Table.from_batches(got, schema)
+        assert rows.num_rows == 800 and set(rows["s"].to_pylist()) == set(rows["n"].to_pylist()) == {5}

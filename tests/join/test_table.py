@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hash_model import hash_text
+from hash_model import colliding_pair, hash_row, hash_text
 from joins import hash_join
 
 from oracle import assert_same_rows
@@ -187,3 +187,18 @@ def fits(value: Any, type_: pa.DataType) -> bool:
     if type_ == pa.float32():
         return value < 1e38 and float(np.float32(value)) == value
     return type_ != pa.int32() or -(2**31) <= value < 2**31
+
+
+def test_keys_of_equal_hashes_are_told_apart() -> None:
+    """The search goes on from a key that has the hash, and is another."""
+    pairs = [(7, 1), (8, 2), (9, 3)]
+    others = [colliding_pair(a, b, a + 1000) for a, b in pairs]
+    assert [hash_row(pair) for pair in pairs] == [hash_row(pair) for pair in others]
+    keys = [*pairs, *others]
+    sides = [
+        pa.table({f"{name}0": [a for a, _ in keys], f"{name}1": [b for _, b in keys], name: range(len(keys))})
+        for name in ("p", "b")
+    ]
+    batches = hash_join(sides[0].take([5, 0, 4, 1, 3, 2]), sides[1], "inner", ["p0", "p1"], ["b0", "b1"])
+    found = [row for batch in batches for row in zip(batch["p"].to_pylist(), batch["b"].to_pylist(), strict=True)]
+    assert found == [(row, row) for row in (5, 0, 4, 1, 3, 2)]

@@ -58,3 +58,12 @@ def test_q2_ties_of_keys_that_the_prefix_leaves_out(first: str, n_rows: int) -> 
     for descending, nulls_first in DIRECTIONS:
         keys = [("a", descending, False), ("w", False, False), ("s", descending, False), ("f", descending, nulls_first)]
         check(table, [*keys, ("row", not descending, False)])
+
+
+def test_q2_ties_of_long_strings_are_sorted_by_the_next_key_s_first_letters() -> None:
+    """The words of a key begin at its start, however many of the key before were equal."""
+    firsts = [f"{first}{'x' * 20}{last}" for first in "mn" for last in "ab"]
+    seconds = [f"{a}{b}{'y' * 28}{c}" for a in "pqr" for b in "st" for c in "uvw"]
+    rows = {"a": [firsts[i] for i in RNG.integers(0, 4, 3000)], "b": [seconds[i] for i in RNG.integers(0, 18, 3000)]}
+    for direction in DIRECTIONS:
+        check(numbered(pa.table(rows)), [("a", *direction), ("b", *direction), ("row", True, False)])
