@@ -18,6 +18,7 @@ from qcore.spark.fragments import Limits, Stage, next_stages, with_output
 from qcore.spark.page_files import PagesTable, QueryFolder
 from qcore.spark.plan_bytes import plan_to_bytes
 from qcore.spark.worker import TaskInput, TaskOutput, run_plan, run_task
+from qcore.writing.key_filter_file import write_key_filter
 
 STAGES_MAX = 200
 
@@ -73,6 +74,8 @@ class StagesRun:
 
     def run(self, stage: Stage, folder: QueryFolder) -> PagesTable:
         """Run a stage's tasks, and return what they wrote."""
+        if stage.filtered_by is not None:
+            stage = stage.with_key_filter(write_key_filter(stage.filtered_by.files, folder.new_file()))
         outputs = [self.task(stage, given) for given in self.inputs(stage, folder)]
         files = [output.file for output in outputs]
         return PagesTable(stage.plan.schema, files, stage.n_partitions, stage.keys)

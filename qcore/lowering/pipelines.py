@@ -620,18 +620,24 @@ class Lowering:
             check_absent(node.path, f"partitioned_output (node {node.id})")
             if node.single_file:
                 held = min(HELD_BYTES_MAX, (run.settings.memory_limit or 8 * HELD_BYTES_MAX) // 8)
-                return PageFileWriter(node.path, schema, drivers, node.byte_nanos, held)
+                return PageFileWriter(node.path, schema, drivers, node.byte_nanos, held, node.hashes_max)
             return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers)
 
         target = self._part(make_target)
         if node.path is None or node.single_file:
             self._output = target
-        pipeline.add(
-            node.id,
-            lambda driver, run: PartitionedOutput(
-                node.id, run.memory, run.parts[target], node.partitions, keys, schema=rows
-            ),
-        )
+        key_filter = node.key_filter
+        filter_part = None if key_filter is None else self._part(lambda run: key_filter.read())
+
+        def make_output(driver: int, run: Run) -> PartitionedOutput:
+            to = run.parts[target]
+            hashes = to.hashes_of(run.memory) if node.single_file else None
+            filter = None if filter_part is None else run.parts[filter_part]
+            return PartitionedOutput(
+                node.id, run.memory, to, node.partitions, keys, schema=rows, hashes=hashes, filter=filter
+            )
+
+        pipeline.add(node.id, make_output)
         return pipeline
 
     # --- written in Python ---

@@ -487,7 +487,9 @@ class PartitionedOutput(Sink):
     `kind` is partitioned (by the hash of `keys`), broadcast (each consumer gets all rows) or arbitrary (a page goes to
     the consumer that asks first). Pages wait in buffers of `buffer_bytes`, or are written to Arrow files in the folder
     `path`; with `single_file` all to the one file `path` (qcore.writing.page_file), narrowed
-    by what saves more than the `byte_nanos` that writing and reading a byte of it takes.
+    by what saves more than the `byte_nanos` that writing and reading a byte of it takes. That file also gets the hashes
+    of the keys of at most `hashes_max` rows. Rows whose keys are not in
+    `key_filter` (qcore.writing.key_filter_file) are left out.
     """
 
     kind: str
@@ -497,3 +499,5 @@ class PartitionedOutput(Sink):
     path: str | None = None
     single_file: bool = False
     byte_nanos: float = 2.0
+    hashes_max: int = 0
+    key_filter: Any = None

@@ -30,6 +30,7 @@ from qcore.spark.stage_parts import ALL, PARTITION, Stage
 from qcore.spark.stage_stats import StageRun, describe, stages_text
 from qcore.spark.stage_task import StageWork, TaskReport, TaskWork
 from qcore.spark.transport import stage_job
+from qcore.writing.key_filter_file import write_key_filter
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
 
@@ -167,6 +168,8 @@ class StageLoop:
 
     def _start(self, stage: Stage) -> None:
         """Start a stage. One of this process waits for the end of the one before."""
+        if stage.filtered_by is not None:
+            stage = stage.with_key_filter(write_key_filter(stage.filtered_by.files, self._folder.new_file()))
         tasks = self._tasks(stage)
         here = stage.on_driver or self._is_small(stage, tasks)
         run = StageRun(stage, 1 if here else len(tasks), here)

@@ -85,8 +85,8 @@ class PagesTable:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of all files."""
-        return sum(file.n_bytes for file in self.files)
+        """The bytes of all pages."""
+        return sum(page.n_bytes for file in self.files for page in file.pages)
 
     def without_files(self) -> PagesTable:
         """Return the same table without its files: tasks get their splits, and need no list of all files."""

@@ -23,6 +23,7 @@ from qcore.plan.projections import project, select_columns
 from qcore.record import record
 from qcore.spark.page_files import PagesTable
 from qcore.spark.plan_bytes import STAYS, refuse
+from qcore.writing.key_filter_file import KeyFilterFile
 from qcore.writing.page_layout import BYTE_NANOS
 
 # How a task gets the splits of a scan: its share of them, all of them, or those of its partition.
@@ -37,6 +38,12 @@ SPREAD, HASHED, SINGLE, LOCAL = "spread", "hashed", "single", "local"
 OF_PROBE_ROWS = frozenset({"inner", "left", "left_semi", "left_anti", "mark", "null_aware_anti", "null_aware_mark"})
 # Kinds that look at all build rows for each probe row, also at those with other keys.
 NULL_AWARE = frozenset({"null_aware_anti", "null_aware_mark"})
+
+# Kinds that return no probe row without a match.
+DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right_anti"})
+
+# The hashes of keys that a task writes for a filter: at most so many, each of so many bytes.
+HASHES_MAX, HASH_BYTES = 8 << 20, 8
 
 # Bytes of a string, for estimates.
 STRING_BYTES = 24
@@ -106,6 +113,8 @@ class Stage:
         What replaces it. Its scan with the id `scan` reads what the stage wrote.
     scan : str
         The id of that scan.
+    filtered_by : PagesTable or None
+        The build side of a join whose probe side the stage writes: rows without its keys need not be written.
     """
 
     number: int
@@ -119,6 +128,11 @@ class Stage:
     replaces: str
     above: p.PlanNode
     scan: str
+    filtered_by: PagesTable | None = None
+
+    def with_key_filter(self, key_filter: KeyFilterFile | None) -> Stage:
+        """The stage with the filter of the keys of `filtered_by`; None: there is none."""
+        return self if key_filter is None else replace(self, plan=self.plan.with_fields(key_filter=key_filter))
 
 
 @record(frozen=True)
@@ -234,9 +248,11 @@ class Cutter:
         n_partitions: int = 1,
         scan: p.Scan | None = None,
         above: p.PlanNode | None = None,
+        hashes_max: int = 0,
+        filtered_by: PagesTable | None = None,
     ) -> None:
         """Add the stage that writes a part's rows, partitioned by `keys`. `scan` reads them and replaces `node`, or
-        `above` does, which has the scan in it.
+        `above` does, which has the scan in it. `hashes_max` is that of the plan's PartitionedOutput.
         """
         schema = part.plan.schema
         scan = scan or p.Scan(node.id, schema, f"stage {self._number}", None, tuple(schema.names))
@@ -250,6 +266,7 @@ class Cutter:
             n_partitions,
             0,
             byte_nanos=self._limits.byte_nanos,
+            hashes_max=hashes_max,
         )
         n_tasks = {SPREAD: None, HASHED: part.n_tasks, SINGLE: 1, LOCAL: 1}[part.place]
         on_driver = part.place == LOCAL or self._is_small(part)
@@ -267,18 +284,26 @@ class Cutter:
                 node.id,
                 above or scan,
                 scan.id,
+                filtered_by,
             )
         )
         self._number += 1
 
     def write_narrow(
-        self, node: p.PlanNode, part: Part, needed: set[str], keys: Sequence[str] = (), n_partitions: int = 1
+        self,
+        node: p.PlanNode,
+        part: Part,
+        needed: set[str],
+        keys: Sequence[str] = (),
+        n_partitions: int = 1,
+        hashes_max: int = 0,
+        filtered_by: PagesTable | None = None,
     ) -> None:
         """Add the stage that writes those columns of a part that the node above needs."""
         names = [name for name in part.plan.schema.names if name in needed]
         if names != part.plan.schema.names:
             part = part.over(select_columns(f"{node.id}.columns", part.plan, names))
-        self.write(node, part, keys, n_partitions)
+        self.write(node, part, keys, n_partitions, hashes_max=hashes_max, filtered_by=filtered_by)
 
     def _is_small(self, part: Part) -> bool:
         """Whether a part reads few bytes, all written by stages."""
@@ -549,15 +574,24 @@ class Cutter:
         if match is None or (may_copy and self._estimated_bytes(sides.build) <= self._limits.broadcast_bytes):
             n_partitions = self.n_partitions(sides.build, sides.probe)
             keys = sides.keys_of(sides.build)
-            self.write_narrow(sides.build, build, sides.needed(sides.build), keys, n_partitions)
+            hashes_max = HASHES_MAX if sides.kind in DROPS_UNMATCHED and self._pays_to_filter(sides) else 0
+            self.write_narrow(sides.build, build, sides.needed(sides.build), keys, n_partitions, hashes_max)
             return None
         probe = self.part(sides.probe)
         if probe is None:
             return None
         if probe.place == HASHED and probe.n_tasks == build.n_tasks and match in probe.keys:
             return sides.joined(probe, build)
-        self.write_narrow(sides.probe, probe, sides.needed(sides.probe), match, build.n_tasks)
+        filtered_by = None
+        if sides.kind in DROPS_UNMATCHED and is_chain(build.plan):
+            # Its keys are those of the table, under other names: filters and projections keep what rows have.
+            filtered_by = leaf_of(build.plan).source
+        self.write_narrow(sides.probe, probe, sides.needed(sides.probe), match, build.n_tasks, filtered_by=filtered_by)
         return None
+
+    def _pays_to_filter(self, sides: _Sides) -> bool:
+        """Whether the hashes of the build keys are few bytes beside the rows that they may save."""
+        return self._estimated_bytes(sides.probe) >= 2 * HASH_BYTES * self._estimator.rows(sides.build)
 
 
 class _Sides:

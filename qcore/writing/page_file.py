@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,10 @@ from qcore.errors import ExecutionError
 from qcore.writing.file_sets import match_file_schema, writing
 from qcore.writing.page_layout import BYTE_NANOS, PAGE_ROWS_MAX, PageLayout
 from qcore_ext.ground.fault import fault_site
+
+if TYPE_CHECKING:
+    from qcore_ext.exchange.key_filter import KeyHashes
+    from qcore_ext.ground.memory import Account
 
 # Smaller pages wait for others of their partition. With 1,024 partitions the engine's pages have some hundred rows:
 # the schema would be a fifth of their bytes, and millions of pages would have to be listed.
@@ -63,11 +67,14 @@ class PageFile:
         Its pages, by offset.
     n_bytes : int
         Its size.
+    hashes : Page or None
+        Where it has the hashes of the rows' keys, 8 bytes for each row; None: it has none.
     """
 
     path: str
     pages: tuple[Page, ...]
     n_bytes: int
+    hashes: Page | None = None
 
     @property
     def n_rows(self) -> int:
@@ -76,12 +83,15 @@ class PageFile:
 
     def to_json(self) -> dict[str, Any]:
         """Return the file's description as values that JSON has."""
-        return {"path": self.path, "n_bytes": self.n_bytes, "pages": [list(page) for page in self.pages]}
+        hashes = None if self.hashes is None else list(self.hashes)
+        pages = [list(page) for page in self.pages]
+        return {"path": self.path, "n_bytes": self.n_bytes, "pages": pages, "hashes": hashes}
 
     @classmethod
     def from_json(cls, held: dict[str, Any]) -> PageFile:
         """Return the description that to_json() gave."""
-        return cls(held["path"], tuple(Page(*page) for page in held["pages"]), held["n_bytes"])
+        hashes = None if held["hashes"] is None else Page(*held["hashes"])
+        return cls(held["path"], tuple(Page(*page) for page in held["pages"]), held["n_bytes"], hashes)
 
 
 @dataclass
@@ -110,6 +120,8 @@ class PageFileWriter:
         Nanoseconds to write and read a byte of the file. They decide which conversions make pages smaller.
     held_bytes_max : int
         Bytes of small pages that may wait for others of their partition.
+    hashes_max : int
+        The hashes of the keys are written too if there are at most as many rows.
     """
 
     def __init__(
@@ -119,6 +131,7 @@ class PageFileWriter:
         n_producers: int,
         byte_nanos: float = BYTE_NANOS,
         held_bytes_max: int = HELD_BYTES_MAX,
+        hashes_max: int = 0,
     ) -> None:
         #: The complete file; None before.
         self.file: PageFile | None = None
@@ -126,6 +139,9 @@ class PageFileWriter:
         self._schema = schema
         self._byte_nanos = byte_nanos
         self._held_bytes_max = held_bytes_max
+        self._hashes_max = hashes_max
+        self._hashes: list[KeyHashes] = []
+        self._hashes_page: Page | None = None
         self._held: dict[int, _HeldPages] = {}
         self._n_held_bytes = 0
         self._layout: PageLayout | None = None
@@ -136,6 +152,16 @@ class PageFileWriter:
         self._n_producers = n_producers
         self._complete = True
         self._process = os.getpid()
+
+    def hashes_of(self, memory: Account) -> KeyHashes | None:
+        """Return what collects the hashes of one producer, paid for by `memory`; None: they are not wanted."""
+        if self._hashes_max == 0:
+            return None
+        from qcore_ext.exchange.key_filter import KeyHashes
+
+        hashes = KeyHashes(memory, self._hashes_max)
+        self._hashes.append(hashes)
+        return hashes
 
     def write(self, partition: int, page: Any) -> None:
         """Append a page. Any thread may call it."""
@@ -182,10 +208,27 @@ class PageFileWriter:
                 self._pages.append(Page(partition, self._n_bytes, len(data), batch.num_rows, checksum))
                 self._n_bytes += len(data)
 
+    def _write_hashes(self) -> None:
+        """Write the hashes of all producers behind the pages, unless there are too many."""
+        n_rows = sum(hashes.n for hashes in self._hashes)
+        if not self._hashes or n_rows > self._hashes_max or any(hashes.is_over for hashes in self._hashes):
+            return
+        with writing(self._path):
+            file = self._open()
+            start, checksum = self._n_bytes, 0
+            for hashes in self._hashes:
+                if hashes.n == 0:
+                    continue
+                data = hashes.to_buffer()
+                file.write(data)
+                checksum += checksum_of(data)
+                self._n_bytes += data.size
+        self._hashes_page = Page(0, start, self._n_bytes - start, n_rows, checksum % (1 << 64))
+
     def _open(self) -> Any:
         if self._file is None:
             fault_site("write_open")
-            self._file = open(self._path, "xb", opener=_open_private)  # noqa: SIM115 - _commit or _drop closes it
+            self._file = open_new(self._path)
         return self._file
 
     def producer_done(self, finished: bool) -> None:
@@ -199,9 +242,11 @@ class PageFileWriter:
             if self._complete:
                 for partition in sorted(self._held):
                     self._write_rows(partition, self._held.pop(partition).batches)
+                self._write_hashes()
                 self._commit()
         finally:
             self._held.clear()
+            self._hashes.clear()
             self._drop()
 
     def _commit(self) -> None:
@@ -216,7 +261,7 @@ class PageFileWriter:
             except BaseException:
                 self._remove()
                 raise
-        self.file = PageFile(self._path, tuple(self._pages), self._n_bytes)
+        self.file = PageFile(self._path, tuple(self._pages), self._n_bytes, self._hashes_page)
 
     def _drop(self) -> None:
         """Close and remove a file that is not complete. A forked child does nothing: its parent writes there."""
@@ -241,6 +286,11 @@ def checksum_of(data: Any) -> int:
     return int(np.frombuffer(data, np.uint64).sum(dtype=np.uint64))
 
 
+def open_new(path: str) -> BinaryIO:
+    """Open a file that does not exist for writing, for this user only. The caller closes it."""
+    return open(path, "xb", opener=_open_private)
+
+
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -254,13 +304,26 @@ def read_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.Record
         The file does not exist, has another size than its task wrote, or has a damaged page. The message names the
         file.
     """
+    with _reading(path, n_bytes) as file:
+        return [_read_page(file, page) for page in pages]
+
+
+def read_bytes(path: str, n_bytes: int, page: Page) -> bytes:
+    """Read the bytes of one page of a file, such as the hashes of keys. Errors are those of read_pages()."""
+    with _reading(path, n_bytes) as file:
+        return _read_bytes(file, page)
+
+
+@contextlib.contextmanager
+def _reading(path: str, n_bytes: int) -> Iterator[int]:
+    """Open a file of an earlier stage, which must have `n_bytes`."""
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
             held = os.fstat(file).st_size
             if held != n_bytes:
                 raise OSError(f"it has {held} bytes, and its task wrote {n_bytes}")
-            return [_read_page(file, page) for page in pages]
+            yield file
         finally:
             os.close(file)
     except FileNotFoundError:
@@ -274,7 +337,7 @@ def read_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.Record
         ) from error
 
 
-def _read_page(file: int, page: Page) -> pa.RecordBatch:
+def _read_bytes(file: int, page: Page) -> bytes:
     parts = []
     start, left = page.offset, page.n_bytes
     while left:
@@ -286,6 +349,11 @@ def _read_page(file: int, page: Page) -> pa.RecordBatch:
     data = parts[0] if len(parts) == 1 else b"".join(parts)
     if checksum_of(data) != page.checksum:
         raise OSError(f"the page at byte {page.offset} is damaged: its checksum differs")
+    return data
+
+
+def _read_page(file: int, page: Page) -> pa.RecordBatch:
+    data = _read_bytes(file, page)
     with pa.ipc.open_stream(pa.py_buffer(data), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
         batch = reader.read_next_batch()
     if batch.num_rows != page.n_rows:

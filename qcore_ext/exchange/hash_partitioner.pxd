@@ -1,6 +1,6 @@
 """The partition of a row: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VectorScratch
@@ -33,6 +33,11 @@ cdef class HashPartitioner:
     cdef int assign(
         self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions, const MemoryAccount* account,
     ) except -1 nogil
+    # The same in two steps: the hashes, and their partitions.
+    cdef int hash(
+        self, const Batch* batch, int64_t start, int64_t n, uint64_t* hashes, const MemoryAccount* account,
+    ) except -1 nogil
+    cdef int assign_hashed(self, const uint64_t* hashes, int64_t n, uint16_t* partitions) except -1 nogil
     cdef void close(self) noexcept nogil
 
 

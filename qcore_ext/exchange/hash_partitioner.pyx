@@ -132,10 +132,9 @@ cdef class HashPartitioner:
             )
         return 0
 
-    cdef int assign(
-        self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions, const MemoryAccount* account,
+    cdef int hash(
+        self, const Batch* batch, int64_t start, int64_t n, uint64_t* hashes, const MemoryAccount* account,
     ) except -1 nogil:
-        cdef uint64_t hashes[VECTOR_ROWS]
         cdef Vector vector
         cdef int32_t key
         cdef const uint32_t* rows = NULL
@@ -151,6 +150,16 @@ cdef class HashPartitioner:
                 hash_vector(&vector, n, key > 0, hashes, account)
         if self.between_tasks:
             mix_again(hashes, n)
+        return 0
+
+    cdef int assign(
+        self, const Batch* batch, int64_t start, int64_t n, uint16_t* partitions, const MemoryAccount* account,
+    ) except -1 nogil:
+        cdef uint64_t hashes[VECTOR_ROWS]
+        self.hash(batch, start, n, hashes, account)
+        return self.assign_hashed(hashes, n, partitions)
+
+    cdef int assign_hashed(self, const uint64_t* hashes, int64_t n, uint16_t* partitions) except -1 nogil:
         scale(hashes, n, self.n_partitions, partitions)
         qc_check_partitions(partitions, n, self.n_partitions, b"a row's partition is one of the partitions")
         return 0

@@ -3,6 +3,7 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.schema import Schema
+from qcore_ext.exchange.key_filter import KeyFilter, KeyHashes
 from qcore_ext.flow.operator import Operator
 from qcore_ext.ground.memory import Account
 
@@ -17,4 +18,6 @@ class PartitionedOutput(Operator):
         key_names: list[str],
         page_bytes: int = 1 << 20,
         schema: Schema | None = None,
+        hashes: KeyHashes | None = None,
+        filter: KeyFilter | None = None,
     ) -> None: ...

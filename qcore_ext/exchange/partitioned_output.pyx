@@ -1,21 +1,28 @@
 """Sink that partitions rows by the hash of keys into pages, for output buffers or files. SPEC V11, H1."""
 
-from libc.stdint cimport int64_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from qcore_ext.data.batch cimport Batch, batch_unref
+from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
-from qcore_ext.data.column cimport VECTOR_ROWS
+from qcore_ext.data.column cimport VECTOR_ROWS, column_ref
 from qcore_ext.data.schema cimport CSchema, Schema
-from qcore_ext.ground.memory cimport Account
+from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
 from qcore_ext.exchange.hash_partitioner cimport HashPartitioner
+from qcore_ext.exchange.key_filter cimport KeyFilter, KeyHashes
 from qcore_ext.exchange.output_buffer cimport OutputBuffer
 from qcore_ext.exchange.page_builder cimport FullPage, PageBuilder
 
 from qcore_ext.ground.status import PlanError
+
+cdef enum:
+    # A filter that kept more than three quarters of as many rows is not asked for the rows of the next batches, until
+    # there were so many more: rows may be in the order of their keys.
+    TRIAL_ROWS = 65536
+    UNTESTED_ROWS = 524288
 
 
 cdef class PartitionedOutput(Operator):
@@ -36,6 +43,10 @@ cdef class PartitionedOutput(Operator):
         Desired size of a page.
     schema : Schema, optional
         Schema of the rows on which all operators of this step agree; see HashPartitioner.
+    hashes : KeyHashes, optional
+        Gets the hashes of the keys of all rows.
+    filter : KeyFilter, optional
+        Rows whose keys are not in it are dropped, while it drops at least a quarter of them.
     """
     cdef OutputBuffer buffer            # None when there is a writer
     cdef object writer
@@ -47,10 +58,15 @@ cdef class PartitionedOutput(Operator):
     cdef uint16_t[VECTOR_ROWS] partitions_scratch
     cdef bint finish_called
     cdef bint left
+    cdef KeyHashes hashes               # None: hashes are not collected
+    cdef KeyFilter filter               # None: all rows are taken in
+    cdef int64_t n_tested               # rows looked up in it, since it was asked again
+    cdef int64_t n_kept
+    cdef int64_t n_untested             # rows since it is no longer asked
 
     def __init__(
         self, str node_id, Account query_memory, target, int64_t n_partitions, list key_names,
-        int64_t page_bytes=1 << 20, Schema schema=None,
+        int64_t page_bytes=1 << 20, Schema schema=None, KeyHashes hashes=None, KeyFilter filter=None,
     ):
         Operator.__init__(self, "PartitionedOutput", node_id, query_memory)
         if n_partitions > 1 and not key_names:
@@ -62,7 +78,11 @@ cdef class PartitionedOutput(Operator):
                 raise PlanError(f"{n_partitions} partitions do not fit {self.buffer.n_partitions} buffers")
         else:
             self.writer = target
-        if n_partitions > 1:
+        if (hashes is not None or filter is not None) and not key_names:
+            raise PlanError("a filter of keys needs key columns")
+        self.hashes = hashes
+        self.filter = filter
+        if n_partitions > 1 or hashes is not None or filter is not None:
             self.partitioner = HashPartitioner(key_names, n_partitions, between_tasks=True, schema=schema)
         self.builder = PageBuilder(self.memory, n_partitions, page_bytes)
         self.partitions = &self.partitions_scratch[0]
@@ -86,6 +106,13 @@ cdef class PartitionedOutput(Operator):
         return self.batch == NULL and not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
+        if self.filter is not None:
+            if self.n_tested < TRIAL_ROWS or 4 * self.n_kept <= 3 * self.n_tested:
+                batch = self.filtered(batch)
+            else:
+                self.n_untested += batch.n_selected
+                if self.n_untested >= UNTESTED_ROWS:
+                    self.n_tested = self.n_kept = self.n_untested = 0
         self.batch = batch
         self.position = 0
         return ACCEPTED
@@ -112,12 +139,50 @@ cdef class PartitionedOutput(Operator):
                 self.leave(True)
                 return FINISHED
 
+    cdef Batch* filtered(self, Batch* batch) except NULL nogil:
+        """The rows whose keys may be in the filter. The caller's reference is taken over, unless this raises."""
+        cdef uint64_t hashes[VECTOR_ROWS]
+        cdef bint may_have[VECTOR_ROWS]
+        cdef int64_t n, i
+        cdef int64_t start = 0
+        cdef int64_t n_kept = 0
+        cdef int32_t column
+        cdef Batch* out = NULL
+        cdef uint32_t* rows
+        cdef Buffer* selection = buffer_new(self.account, batch.n_selected * <int64_t> sizeof(uint32_t))
+        try:
+            rows = <uint32_t*> selection.data
+            while start < batch.n_selected:
+                n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
+                self.partitioner.hash(batch, start, n, hashes, self.account)
+                self.filter.look_up(hashes, n, may_have)
+                for i in range(n):
+                    rows[n_kept] = batch.selection[start + i] if batch.selection != NULL else <uint32_t> (start + i)
+                    n_kept += may_have[i]
+                start += n
+            self.n_tested += batch.n_selected
+            self.n_kept += n_kept
+            if n_kept == batch.n_selected:
+                return batch
+            out = batch_new(batch.schema, batch.n_rows)
+            for column in range(batch.n_columns):
+                out.columns[column] = column_ref(batch.columns[column])
+            batch_select(out, rows, n_kept, <Owner*> selection)
+        finally:
+            buffer_unref(selection)
+        batch_unref(batch)
+        return out
+
     cdef int take_rows(self) except -1 nogil:
         """Take in one vector of the batch."""
+        cdef uint64_t hashes[VECTOR_ROWS]
         cdef int64_t n = min(self.batch.n_selected - self.position, <int64_t> VECTOR_ROWS)
         if n > 0:
             if self.partitioner is not None:
-                self.partitioner.assign(self.batch, self.position, n, self.partitions, self.account)
+                self.partitioner.hash(self.batch, self.position, n, hashes, self.account)
+                self.partitioner.assign_hashed(hashes, n, self.partitions)
+                if self.hashes is not None:
+                    self.hashes.add(hashes, n)
             self.builder.append(self.batch, self.position, n, self.partitions)
             self.position += n
         if self.position == self.batch.n_selected:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -110,6 +113,150 @@ else:
 assert os.listdir(folder) == [], os.listdir(folder)
 print("all well")
 """
+LOST_SHUFFLE = """
+import signal
+
+spark = settings(SparkSession.builder.master("local-cluster[2,1,1024]")).getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+(marker,) = rest
+
+
+def killing_once(batches):
+    # Kills the executor of one task that reads the output of a shuffle. The rows that it wrote before are lost too.
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        yield from batches
+        return
+    yield next(batches)
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        executor = int(file.read().rpartition(")")[2].split()[1])
+    os.kill(executor, signal.SIGKILL)
+    time.sleep(60)
+
+
+for on in (None, spark):
+    rows = spark.range(0, 100_000, 1, 4).repartition(4).mapInArrow(killing_once, "id long")
+    found = qcore.sql("select count(*) as n, sum(id) as s from r", {"r": rows}, on=on).to_arrow().to_pylist()
+    assert found == [{"n": 100_000, "s": 99_999 * 50_000}], found
+    os.unlink(marker)
+    del rows
+import gc
+
+gc.collect()
+assert os.listdir(folder) == [], os.listdir(folder)
+print("all well")
+"""
+SPECULATION = """
+import qcore.spark.transport as transport
+
+master, = rest
+builder = settings(SparkSession.builder.master(master)).config("spark.executor.memory", "512m")
+for name, value in {"": "true", ".interval": "100ms", ".multiplier": "1.01", ".quantile": "0.5",
+                    ".minTaskRuntime": "100ms", ".task.duration.threshold": "2s"}.items():
+    builder = builder.config(f"spark.speculation{name}", value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+while len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) < 3:
+    time.sleep(0.1)
+stages = check(qcore.sql(QUERY, {"t": path}, on=spark))
+assert {host for stage in stages for host in stage["hosts"]}, stages
+task_runner = transport.task_runner
+
+
+def straggling(stage_number, behind):
+    # The first attempt of the stage's first task waits: within its output, or when its file is complete.
+    def runner_of(stage, *more):
+        import pickle
+
+        runner = task_runner(stage, *more)
+        waits = pickle.loads(stage).number == stage_number
+
+        def run(tasks):
+            import pickle, time
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            for task in tasks:
+                is_straggler = waits and context.attemptNumber() == 0 and pickle.loads(task).partition == 0
+                if is_straggler and not behind:
+                    from qcore.writing.page_file import PageFileWriter
+
+                    append, appended = PageFileWriter._append, []
+
+                    def append_and_wait(self, partition, batch):
+                        append(self, partition, batch)
+                        appended.append(partition)
+                        if len(appended) == 2:
+                            self._file.flush()
+                            time.sleep(120)
+
+                    PageFileWriter._append = append_and_wait
+                for report in runner(iter([task])):
+                    if is_straggler:
+                        time.sleep(120)
+                    yield report
+
+        return run
+
+    return runner_of
+
+
+n_left = []
+for behind in (False, True):
+    for number in (1, 3):
+        transport.task_runner = straggling(number, behind)
+        started = time.monotonic()
+        result = qcore.sql(QUERY, {"t": path}, on=spark)
+        result.to_arrow()
+        assert time.monotonic() - started < 100
+        (held,) = os.listdir(folder)
+        n_files = len(os.listdir(os.path.join(folder, held)))
+        stages = check(result)
+        (late,) = [stage for stage in stages if stage["number"] == number]
+        assert late["attempts"] > late["tasks"], stages
+        n_left.append(n_files - sum(stage["tasks"] for stage in stages))
+        transport.task_runner = task_runner
+assert n_left == [1, 1, 1, 1], n_left
+print("all well")
+spark.stop()
+"""
+FULL_DISK = """
+import subprocess
+
+spark = settings(SparkSession.builder.master("local[2,4]")).getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", folder], check=True)
+for driver_bytes in ("1", "32MB"):
+    spark.conf.set("spark.qcore.driver.bytes", driver_bytes)
+    try:
+        qcore.sql(QUERY, {"t": path}, on=spark).to_arrow()
+    except qcore.ExecutionError as error:
+        assert "cannot write" in str(error) and "No space left on device" in str(error), error
+        assert "\\n" not in str(error) and "org.apache" not in str(error), error
+    else:
+        raise AssertionError("there was room")
+    assert os.listdir(folder) == [], os.listdir(folder)
+subprocess.run(["mount", "-o", "remount,size=200m", folder], check=True)
+check(qcore.sql(QUERY, {"t": path}, on=spark))
+print("all well")
+"""
+ADDRESS_SPACE = """
+(space,) = rest
+spark = (
+    settings(SparkSession.builder.master("local-cluster[2,1,1024]"))
+    .config("spark.executor.pyspark.memory", space).getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+try:
+    check(qcore.sql(QUERY, {"t": path}, on=spark))
+    print("answered")
+except qcore.QcoreError as error:
+    assert "\\n" not in str(error) and "org.apache" not in str(error) and " MB" in str(error), error
+    print(f"refused: {error}")
+assert os.listdir(folder) == [], os.listdir(folder)
+print("all well")
+"""
 DRIVER = """
 spark = settings(SparkSession.builder.master("local[2,4]")).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
@@ -144,16 +291,101 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **own}
 
 
-def run(script: str, arguments: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-c", START + script, *arguments]
+def run(script: str, arguments: list[str], tmp_path: Path, before: tuple[str, ...] = (), ends: bool = True) -> str:
+    """Run a script to its end; return what it printed. If `ends`, no process is left."""
+    command = [*before, sys.executable, "-c", START + script, *arguments]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=280, check=False)
     assert "all well" in done.stdout, done.stdout[-1000:] + done.stderr[-3000:]
+    if ends:
+        wait_for_end(tmp_path)
+    return done.stdout
+
+
+def wait_for_end(tmp_path: Path) -> None:
+    """Wait until no process is left of those that a test started."""
+    deadline = time.monotonic() + 60
+    while processes_with(str(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_with(str(tmp_path)) == []
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """A standalone cluster: a master, and two workers on hosts of their own. Returns its URL."""
+    import pyspark
+
+    start = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    own = {**environment(tmp_path), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run_server(kind: str, *options: str) -> Path:
+        log = logs / f"{len(started)}.txt"
+        with log.open("wb") as file:
+            command = [*start, f"org.apache.spark.deploy.{kind}", *options]
+            started.append(subprocess.Popen(command, env=own, stdout=file, stderr=file))
+        return log
+
+    def told(log: Path, pattern: str) -> re.Match[str]:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            if found := re.search(pattern, log.read_text()):
+                return found
+            time.sleep(0.1)
+        raise AssertionError(log.read_text())
+
+    try:
+        log = run_server("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = told(log, r"Starting Spark master at (spark://\S+)")[1]
+        workers = [
+            run_server("worker.Worker", "--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0", url)
+            for host in ("127.0.0.2", "127.0.0.3")
+        ]
+        for log in workers:
+            told(log, "Successfully registered with master")
+        yield url
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(30)
+    wait_for_end(tmp_path)
 
 
 @pytest.mark.sweep
 def test_executors_that_are_killed(arguments: list[str], tmp_path: Path) -> None:
     """In each stage, after the task's file was complete."""
     run(CLUSTER, arguments, tmp_path)
+
+
+@pytest.mark.sweep
+def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
+    """Below a DataFrame that Spark computes: rows of a shuffle are lost with their executor, and computed again."""
+    run(LOST_SHUFFLE, [*arguments, str(tmp_path / "killed")], tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(400)
+def test_speculation(arguments: list[str], tmp_path: Path, master: str) -> None:
+    """Copies of late tasks win. The losers' files, whole or cut off, do not count and are removed."""
+    run(SPECULATION, [*arguments, master], tmp_path, ends=False)
+
+
+@pytest.mark.sweep
+def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
+    """One error that names the file, and nothing is left; with more room the same session answers."""
+    apart = ("unshare", "--map-root-user", "--mount")
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot mount a small disk: unshare --map-root-user --mount fails")
+    run(FULL_DISK, arguments, tmp_path, apart)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("space", "expected"), [("512m", "refused"), ("1g", "refused"), ("2g", "answered")])
+def test_a_limited_address_space(space: str, expected: str, arguments: list[str], tmp_path: Path) -> None:
+    """Of Python workers: the answer, or one error that says how much is needed."""
+    assert expected in run(ADDRESS_SPACE, [*arguments, space], tmp_path)
 
 
 @pytest.mark.sweep
@@ -174,10 +406,7 @@ def test_a_driver_that_is_killed(arguments: list[str], tmp_path: Path) -> None:
     driver.wait()
     driver.stdout.close()
     assert len(list((tmp_path / "exchange").iterdir())) == 1
-    deadline = time.monotonic() + 60
-    while processes_with(str(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert processes_with(str(tmp_path)) == []
+    wait_for_end(tmp_path)
     run(DRIVER, arguments, tmp_path)
 
 

@@ -17,6 +17,7 @@ from qcore import PlanBuilder, agg, col
 from qcore.errors import PlanError
 from qcore.plan import nodes as p
 from qcore.spark.fragments import Limits, next_stages
+from qcore.spark.stage_stats import describe
 from random_tables import random_table
 
 # No part is small: every join is partitioned, and nothing but the rest runs in this process.
@@ -182,3 +183,34 @@ def test_what_runs_in_this_process_only_is_refused(session: qcore.Session) -> No
     plan = session.sql("select k, random() r from l").plan
     with pytest.raises(PlanError, match=r"UserOperator \(node .*\) cannot run in Spark's tasks: .*without on="):
         next_stages(plan)
+
+
+# The rows of `few` that a join returns decide whether unmatched rows of `many` may be left out of the exchange.
+FILTERED = {
+    "select many.k, v, w from many join few on many.k = few.k": True,
+    "select k, v from many where k in (select k from few where w >= 0)": True,
+    "select many.k, v, w from few left join many on many.k = few.k": True,
+    "select many.k, v, w from many left join few on many.k = few.k": False,
+    "select many.k, v, w from many full join few on many.k = few.k": False,
+    "select k, v from many where k not in (select k from few)": False,
+    "select k, v from many where not exists (select 1 from few where few.k = many.k)": False,
+}
+
+
+@pytest.mark.parametrize("query", FILTERED)
+def test_rows_without_a_match_are_not_exchanged(query: str, tmp_path: Path) -> None:
+    """S2: a filter of the build keys drops them, where the join returns none of them."""
+    tables = {
+        "many": pa.table({"k": list(range(50_000)), "v": [i / 4 for i in range(50_000)]}),
+        "few": pa.table({"k": list(range(0, 60_000, 100)), "w": list(range(600))}),
+    }
+    session = qcore.Session(threads=2)
+    with duckdb.connect() as connection:
+        for name, rows in tables.items():
+            pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=10_000)
+            session.register(name, str(tmp_path / f"{name}.parquet"))
+            connection.execute(f"create view {name} as from read_parquet('{tmp_path / name}.parquet')")
+        run = StagesRun(str(tmp_path), APART)
+        assert_same_rows(run.rows(session.sql(query).plan), connection.sql(query).to_arrow_table())
+    exchanged = [table.n_rows for stage, table in run.stages if "many" in describe(stage) and stage.keys]
+    assert (min(exchanged, default=50_000) < 2000) == FILTERED[query], exchanged

@@ -1,0 +1,13 @@
+import pyarrow as pa
+
+from qcore_ext.ground.memory import Account
+
+class KeyHashes:
+    n: int
+    is_over: bool
+    def __init__(self, memory: Account, n_max: int) -> None: ...
+    def to_buffer(self) -> pa.Buffer: ...
+
+class KeyFilter:
+    def __init__(self, words: pa.Buffer) -> None: ...
+    def add(self, hashes: pa.Buffer) -> None: ...
