@@ -132,7 +132,7 @@ def killing_once(batches):
     with open(f"/proc/{os.getppid()}/stat") as file:
         executor = int(file.read().rpartition(")")[2].split()[1])
     os.kill(executor, signal.SIGKILL)
-    time.sleep(60)
+    os._exit(1)
 
 
 for on in (None, spark):
