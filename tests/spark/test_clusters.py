@@ -113,40 +113,6 @@ else:
 assert os.listdir(folder) == [], os.listdir(folder)
 print("all well")
 """
-LOST_SHUFFLE = """
-import signal
-
-spark = settings(SparkSession.builder.master("local-cluster[2,1,1024]")).getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-(marker,) = rest
-
-
-def killing_once(batches):
-    # Kills the executor of one task that reads the output of a shuffle. The rows that it wrote before are lost too.
-    try:
-        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        yield from batches
-        return
-    yield next(batches)
-    with open(f"/proc/{os.getppid()}/stat") as file:
-        executor = int(file.read().rpartition(")")[2].split()[1])
-    os.kill(executor, signal.SIGKILL)
-    os._exit(1)
-
-
-for on in (None, spark):
-    rows = spark.range(0, 100_000, 1, 4).repartition(4).mapInArrow(killing_once, "id long")
-    found = qcore.sql("select count(*) as n, sum(id) as s from r", {"r": rows}, on=on).to_arrow().to_pylist()
-    assert found == [{"n": 100_000, "s": 99_999 * 50_000}], found
-    os.unlink(marker)
-    del rows
-import gc
-
-gc.collect()
-assert os.listdir(folder) == [], os.listdir(folder)
-print("all well")
-"""
 SPECULATION = """
 import qcore.spark.transport as transport
 
@@ -357,12 +323,6 @@ def master(tmp_path: Path) -> Iterator[str]:
 def test_executors_that_are_killed(arguments: list[str], tmp_path: Path) -> None:
     """In each stage, after the task's file was complete."""
     run(CLUSTER, arguments, tmp_path)
-
-
-@pytest.mark.sweep
-def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
-    """Below a DataFrame that Spark computes: rows of a shuffle are lost with their executor, and computed again."""
-    run(LOST_SHUFFLE, [*arguments, str(tmp_path / "killed")], tmp_path)
 
 
 @pytest.mark.sweep
