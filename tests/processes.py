@@ -13,6 +13,8 @@ import pytest
 HERE = Path(__file__).parent
 # Beside the files of tests/spark: these have a test that takes the fixture `spark`.
 SPARK_FILES = ("tests/test_dialects.py", "tests/sql/test_dialect_words.py")
+# Files of few long tests and no fixtures of their own: their tests go, last, to whichever process is free.
+SPREAD_FILES = ("tests/parquet/test_pages.py", "tests/test_bytes_fuzz.py", "tests/functions/test_stopping_functions.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -23,6 +25,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByFile(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             path: str = super()._split_scope(nodeid)
+            if path in SPREAD_FILES:
+                return nodeid
             return "spark" if path.startswith("tests/spark/") or path in SPARK_FILES else path
 
     return ByFile(config, log)

@@ -95,3 +95,4 @@ def test_files_that_take_a_spark_session_share_a_process() -> None:
         if "(spark: Any" in path.read_text() and path != Path(__file__)
     }
     assert {path for path in takes if not path.startswith("tests/spark/")} == set(processes.SPARK_FILES)
+    assert all((here.parent / path).exists() for path in processes.SPREAD_FILES)
