@@ -144,7 +144,8 @@ class PlanBuilder:
         on_schema_change : {'error', 'evolve'}
             What happens when a batch has another schema than the declared one. 'error': a SchemaChangeError. 'evolve':
             by name, narrower types are widened and missing columns are null; wider types and new columns are passed
-            on, and an operator that cannot carry them raises a SchemaChangeError. A Result has the declared schema;
+            on. Types in conflict raise a SchemaChangeError, and so does an expression of which rows computed before
+            have another result, and a file that was begun with narrower columns. A Result has the declared schema;
             Task.iterator() reports new ones.
         """
         self._expect_no_input("source")
