@@ -87,7 +87,7 @@ cdef class HashAggregation(Operator):
         The number of groups from which on the other steps partition rows before grouping them.
     input_schema : Schema, optional
         The types of keys and arguments that the output schema was made for. If the input's types become wider, so
-        does the output schema (SPEC D6). Default: the schema of the first input.
+        does the output schema. Default: the schema of the first input.
 
     Raises
     ------
@@ -143,7 +143,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int bind_program(self, Schema schema) except -1:
-        """Compile the program for an input schema. If its types are wider, widen the groups (SPEC D6)."""
+        """Compile the program for an input schema. If its types are wider, widen the groups."""
         cdef Program program
         cdef CSchema* loaded = schema.schema
         cdef int32_t changed

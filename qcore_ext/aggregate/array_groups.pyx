@@ -261,7 +261,7 @@ cdef bint array_groups_extend(ArrayGroups* direct, const Vector* keys, int64_t n
     if not direct.enabled:
         return False
     if old.seen:
-        # As much again on a side that has grown, so that values which ascend rebuild the array seldom.
+        # Add the same length again on a side that has grown, so that ascending values seldom rebuild the array.
         span = field.high - field.low + 1
         field.high += span if field.high > old.high else 0
         field.low -= span if field.low < old.low else 0

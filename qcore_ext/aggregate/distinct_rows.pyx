@@ -66,7 +66,7 @@ cdef class DistinctRows:
         buffer_unref(self.scratch)
 
     def widen(self, Schema schema):
-        """Convert the rows to a schema with the same columns and wider types (SPEC D6)."""
+        """Convert the rows to a schema with the same columns and wider types."""
         cdef GroupTable* wide = self.table_for(schema)
         try:
             group_table_widen(self.table, wide, self.memory)

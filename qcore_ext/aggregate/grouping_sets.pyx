@@ -1,4 +1,4 @@
-"""Grouping sets: the operator returns each batch once for each set. Keys that are not in the set are null. SPEC Q2.
+"""Grouping sets: the operator returns each batch once for each set. Keys that are not in the set are null.
 
 No value is copied. The output batches share the input's columns, and the other columns are constants. A set without
 keys has one group even if there are no rows. Therefore a driver without rows returns one row for such a set, marked as
@@ -108,7 +108,7 @@ cdef class GroupingSets(Operator):
         return 0
 
     cdef int widen_output(self, CSchema* schema) except -1 nogil:
-        """Set the output schema to this input's columns and the two columns of the operator (SPEC D6)."""
+        """Set the output schema to this input's columns and the two columns of the operator."""
         cdef CSchema* output = schema_new(schema.n_fields + 2)
         cdef int32_t n_before = self.output_schema.n_fields
         cdef int32_t i

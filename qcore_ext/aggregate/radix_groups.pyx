@@ -310,9 +310,9 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 # --- grouping the buffered rows ---
 
 cdef void fetch_set(const GroupSet* groups, int64_t n_rows) noexcept nogil:
-    """Fetch the slots and states of a part, which the other parts have driven out of the second-level cache.
+    """Read the slots and states of a part into the second-level cache, from which other parts have evicted them.
 
-    The rows would miss the cache one by one; in the order of addresses the lines come several times faster.
+    Otherwise the rows would miss the cache one by one. Reading lines in the order of addresses is several times faster.
     """
     cdef int64_t lines = group_table_slot_bytes(groups.table) // LINE_BYTES
     cdef int64_t n_bytes, i

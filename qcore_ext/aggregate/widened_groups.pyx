@@ -1,4 +1,4 @@
-"""Conversion of groups to wider types. SPEC D6."""
+"""Conversion of groups to wider types."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Sink that calls a Python function with each batch. SPEC V12."""
+"""Sink that calls a Python function with each batch."""
 
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.capsule cimport PyBatch

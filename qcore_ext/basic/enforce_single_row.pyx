@@ -1,4 +1,4 @@
-"""EnforceSingleRow: a subquery used as a value has one row. SPEC Q2."""
+"""EnforceSingleRow: a subquery used as a value has one row."""
 
 from libc.stdint cimport int32_t
 
@@ -56,7 +56,7 @@ cdef class EnforceSingleRow(Operator):
             return REFUSED
         if batch.n_selected > 1 or (batch.n_selected == 1 and self.row != NULL):
             return raise_execution(
-                b"a subquery used as a value gives more than one row; aggregate it, or add limit 1"
+                b"a subquery used as a value returned more than one row; aggregate it, or add LIMIT 1"
             )
         if batch.n_selected == 1:
             self.row = batch

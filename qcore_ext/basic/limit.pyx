@@ -1,4 +1,4 @@
-"""Limit and offset, over any number of drivers. SPEC V8."""
+"""Limit and offset, over any number of drivers."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -63,7 +63,7 @@ cdef Batch* select_range(Batch* batch, int64_t start, int64_t n, MemoryAccount* 
 
 
 cdef class Limit(Operator):
-    """Lets a range of the rows through, then finishes early.
+    """Passes on a range of the rows, then finishes early.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ cdef class Limit(Operator):
         return qc_load(&self.state.n_seen) >= self.state.last
 
     cdef bint needs_input(self) noexcept nogil:
-        # This asks for this driver only: another driver may fill the count after get_output answered NEEDS_INPUT.
+        # enough() is not tested: another driver may reach the count after get_output of this one returned NEEDS_INPUT,
+        # and needs_input must still be true then.
         return self.held == NULL and not self.finish_called
 
     cdef int add_input(self, Batch* batch) except -1 nogil:

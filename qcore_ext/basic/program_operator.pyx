@@ -1,4 +1,4 @@
-"""An operator that evaluates expressions: what Filter and Project have in common."""
+"""The base class of Filter and Project: an operator that evaluates expressions."""
 
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch, batch_unref

@@ -1,7 +1,8 @@
-"""An operator written in Python, in a chain of native operators. SPEC V5, H3.
+"""An operator written in Python, in a chain of native operators.
 
-The Python object follows the push protocol of SPEC V5; qcore.protocol_bridges adapts the other protocols to it. The GIL
-is taken once for each call. Batches cross by the C Data Interface; those that come back are not copied.
+The Python object follows the protocol of qcore.protocols.Operator. qcore.protocol_bridges adapts the other protocols to
+it. The GIL is taken once for each call. Batches are passed by the C Data Interface. Batches that the operator returns
+are not copied.
 """
 
 from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref, batch_with_schema
@@ -20,7 +21,9 @@ from qcore_ext.ground.error_text import class_name, shown
 from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
 cdef enum:
-    # Answers in a row without progress. A few may occur: another thread may make the operator ready between two calls.
+    # The most calls in a row without progress. A few may occur, because another thread may make the operator ready
+    # between
+# two calls.
     IDLE_MAX = 100
 
 ROLES = ("source", "operator", "sink")
@@ -53,12 +56,12 @@ def raise_difference(declared, given):
     known = dict(zip(declared.names, declared.types, strict=True))
     for name, given_type in zip(given.names, given.types, strict=True):
         if name not in known:
-            raise SchemaChangeError(f"gave a column {name!r} ({given_type}) that it does not declare{remedy}")
+            raise SchemaChangeError(f"returned a column {name!r} ({given_type}) that it does not declare{remedy}")
         if known[name] != given_type:
             raise SchemaChangeError(f"column {name!r} changed from {known[name]} to {given_type}{remedy}")
     for name, declared_type in known.items():
         if name not in given.names:
-            raise SchemaChangeError(f"gave no column {name!r}, declared as {declared_type}{remedy}")
+            raise SchemaChangeError(f"returned no column {name!r}, declared as {declared_type}{remedy}")
     raise SchemaChangeError(f"columns came in the order {given.names}, declared as {declared.names}{remedy}")
 
 
@@ -78,7 +81,7 @@ cdef class PythonOperator(Operator):
     schema : Schema
         Of the output, until `bind` returns another one.
     drift : Drift
-        DRIFT_WIDENS: the schemas of its batches may differ from the declared one and widen into one schema (SPEC D6).
+        DRIFT_WIDENS: the schemas of its batches may differ from the declared one and widen into one schema.
         DRIFT_NONE: another schema of a source raises SchemaChangeError. Operators may always return batches of schemas
         that they declared for earlier inputs.
     """
@@ -104,7 +107,7 @@ cdef class PythonOperator(Operator):
         self.make = make
         self.role = role
         self.declared = schema
-        # An operator that is not a source may return batches of an earlier promise.
+        # An operator that is not a source may return batches of a schema that it declared earlier.
         self.drift = drift if role == "source" else max(drift, <int> DRIFT_WITHIN)
         self.earlier = []
         self.batch_class = record_batch_class()
@@ -153,7 +156,7 @@ cdef class PythonOperator(Operator):
         self.n_idle = 0
         answer = self.user.add_input(arrow_batch(PyBatch.wrap_for(batch, self.memory.account)))
         if answer is not None:
-            raise ExecutionError(f"add_input() gave a {class_name(type(answer))}; it takes the batch and gives nothing")
+            raise ExecutionError(f"add_input() returned a {class_name(type(answer))}; it must return None")
         return 0
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
@@ -179,7 +182,10 @@ cdef class PythonOperator(Operator):
             return self.blocked()
         if finishing:
             if self.user.get_output() is not None:
-                raise ExecutionError("gave a batch after it had none left and was finishing: it would be lost")
+                raise ExecutionError(
+                    "returned a batch after get_output() returned None while is_finishing() was true; return None only "
+                    "when no batch is left"
+                )
             if self.given is not None:
                 self.given.check_all()
             return FINISHED
@@ -189,9 +195,9 @@ cdef class PythonOperator(Operator):
         self.n_idle += 1
         if self.n_idle > IDLE_MAX:
             raise ExecutionError(
-                "stuck: it gives no output, and is neither blocked nor finishing"
+                "stuck: it returns no output, and is neither blocked nor finishing"
                 + ("" if self.role == "source" else " nor needs input")
-                + "; an operator that has to wait must say so in is_blocked()"
+                + "; an operator that must wait returns a Blocked from is_blocked()"
             )
         return YIELDED
 
@@ -201,7 +207,7 @@ cdef class PythonOperator(Operator):
         return BLOCKED
 
     cdef int watch(self, object given, Batch** out) except -1:
-        """Watch a batch that is about to be handed on."""
+        """Record the checksums of a batch before it is passed on."""
         cdef bint done = False
         try:
             self.given.add(given)
@@ -244,7 +250,7 @@ cdef class PythonOperator(Operator):
         if not isinstance(given, self.batch_class):
             raise ExecutionError(f"get_output() gave a {class_name(type(given))}, not a pyarrow.RecordBatch or None")
         if self.role == "sink":
-            raise ExecutionError("gave a batch, but it is the sink: no operator follows that could take it")
+            raise ExecutionError("returned a batch, but it is the sink; a sink returns None from get_output()")
         self.check_sizes(given)
         batch = PyBatch.from_arrow(given, self.memory)
         if schema_equal(batch.batch.schema, self.output_schema):
@@ -257,7 +263,7 @@ cdef class PythonOperator(Operator):
         elif not self.was_promised(batch.batch.schema):
             declared = arrow_schema(Schema.wrap(self.output_schema))
             raise ExecutionError(
-                "gave a batch of another schema than output_schema() declares\n"
+                "returned a batch of another schema than output_schema() declares\n"
                 f"declared:\n{declared}\ngiven:\n{given.schema}"
             )
         return batch_ref(batch.batch)

@@ -1,4 +1,4 @@
-"""Sink that hands the result to its reader. It blocks while the reader has enough."""
+"""Sink that passes the result to its reader. It blocks while the reader's queue is full."""
 
 from libc.stdint cimport int64_t
 
@@ -65,7 +65,7 @@ cdef class ResultSink(Operator):
             batch_unref(rows)
         self.n_pushed += n
         if self.n_pushed >= self.held.n_selected:
-            # Before the reader has the part: it need not copy what only the part references.
+            # Dropped before the reader gets the part, so that columns which only the part references need no copy.
             batch_unref(self.held)
             self.held = NULL
         return 0

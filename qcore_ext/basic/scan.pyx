@@ -1,4 +1,4 @@
-"""Source that reads splits through a connector. SPEC V3, V10."""
+"""Source that reads splits through a connector."""
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
@@ -33,7 +33,7 @@ def explain_difference(declared, given):
             return f"column {name!r} is {given.types[given.names.index(name)]}, the scan declares {declared.types[i]}"
     extra = [name for name in given.names if name not in declared.names]
     if extra:
-        return f"column {extra[0]!r} is not one the scan declares"
+        return f"column {extra[0]!r} is not declared by the scan"
     if given.names != declared.names:
         return f"columns come in the order {given.names}, the scan declares {declared.names}"
     return None
@@ -59,7 +59,7 @@ cdef class TableScan(Operator):
     drift : Drift
         DRIFT_NONE: a split of another schema raises SchemaChangeError. DRIFT_WITHIN: splits may have columns in another
         order, of narrower types, or fewer columns, which are null then. Columns that are not declared are left out
-        (SPEC D6). DRIFT_WIDENS: splits may have wider types, too, and a stream whose source has a true `goes_on` at its
+       . DRIFT_WIDENS: splits may have wider types, too, and a stream whose source has a true `goes_on` at its
         end is followed by another one, perhaps with a wider schema. The scan's schema widens to theirs.
     stored : StoredRows, optional
         The rows of a table in memory, of the scan's columns. Splits that the queue takes as row ranges are read from it

@@ -1,4 +1,4 @@
-"""Source that reads the rows of a shared subplan of the same task. SPEC Q2."""
+"""Source that reads the rows of a shared subplan of the same task."""
 
 from libc.stdint cimport int64_t
 
@@ -40,7 +40,7 @@ cdef class SpoolRead(Operator):
         cdef QueueAnswer answer = self.spool.next(self.reader, out, token)
         if answer == QUEUE_DONE:
             if out[0].schema != self.output_schema:
-                self.set_output_schema(out[0].schema)       # writers need not agree on one (SPEC D6)
+                self.set_output_schema(out[0].schema)       # writers need not agree on one
             return OUTPUT
         if answer == QUEUE_WAIT:
             self.blocked_reason = WAIT_FOR_PRODUCER

@@ -1,4 +1,4 @@
-"""Sink of a subplan that several parts of the plan read. SPEC Q2."""
+"""Sink of a subplan that several parts of the plan read."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.ground.memory cimport Account

@@ -1,4 +1,4 @@
-"""Unnest: a row for each element of a list, with the other columns repeated. SPEC Q2, V13.
+"""Unnest: a row for each element of a list, with the other columns repeated.
 
 No value is copied. The elements are the child of the list's Arrow array. They and the other columns are returned as
 dictionary columns: row numbers over a base. Output batches are bounded, however long a list is.

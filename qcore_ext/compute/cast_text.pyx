@@ -189,7 +189,7 @@ cdef bint read_zone(Reader* reader, int64_t* seconds) noexcept nogil:
 
 
 cdef bint read_timestamp(Reader reader, int unit, bint is_instant, int64_t* out) noexcept nogil:
-    """A date, perhaps a time and an offset from UTC, which only counts for an instant."""
+    """Parse a date, optionally with a time and an offset from UTC. The offset is used for instants only."""
     cdef int64_t days, zone
     cdef int64_t nanoseconds = 0
     cdef int64_t ticks = units_per_second(unit)
@@ -209,7 +209,10 @@ cdef bint read_timestamp(Reader reader, int unit, bint is_instant, int64_t* out)
 
 
 cdef bint read_ticks(Reader reader, const DataType* type, int64_t* out) noexcept nogil:
-    """A timestamp in the unit of its type. Digits behind the sixth are cut, then seconds and milliseconds rounded."""
+    """A timestamp in the unit of its type.
+
+    Digits after the sixth are cut. Seconds and milliseconds are then rounded.
+    """
     cdef bint is_instant = type.timezone[0] != 0
     cdef int64_t ticks = units_per_second(type.unit)
     if ticks < 1000000 and read_timestamp(reader, MICROSECONDS, is_instant, out):

@@ -241,12 +241,12 @@ cdef class Evaluator:
                 raise ExecutionError(f"{name}({shown}) overflows {wanted}; cast an argument to a wider type first")
             if kind == ERROR_DIVISION_BY_ZERO:
                 raise ExecutionError(
-                    f"division by zero: {name}({shown}); nullif(divisor, 0) as the divisor gives null instead"
+                    f"division by zero: {name}({shown}); divide by nullif(divisor, 0) to get null instead"
                 )
             if kind == ERROR_NOT_CONVERTIBLE:
                 given = type_name(&step.arg_types[0])
                 raise ExecutionError(
-                    f"cannot cast {values[0]} of type {given} to {wanted}; try_cast gives null instead"
+                    f"cannot cast {values[0]} of type {given} to {wanted}; try_cast returns null instead"
                 )
             raise ExecutionError(f"{name} is not defined for {shown}")
 

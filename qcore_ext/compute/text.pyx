@@ -193,8 +193,8 @@ cdef int concat_kernel(const Step* step, EvaluatorFrame* frame) except -1 nogil:
 
 
 cdef int case_unicode(EvaluatorFrame* frame, bint upper, const StringView* view, StringView* out) except -1 with gil:
-    """Upper or lower case of a text that is not ASCII, character by character. A character whose other case has another
-    length is kept.
+    """Convert a text that is not ASCII to upper or lower case, character by character. A character whose other case has
+    several characters is kept.
     """
     cdef char* target
     text = view_data(view)[:view.length].decode("utf-8", "replace")

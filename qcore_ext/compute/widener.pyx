@@ -1,4 +1,4 @@
-"""Conversion of batches to a wider schema. SPEC D6."""
+"""Conversion of batches to a wider schema."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -77,7 +77,7 @@ cdef bint may_be_inexact(const DataType* given, const DataType* wanted) noexcept
 
 
 cdef bint same_field(const Field* a, const Field* b) noexcept nogil:
-    """Whether the types are equal, of nested ones also inside. The names do not count."""
+    """Whether the types are equal, including the types inside nested types. Names are ignored."""
     cdef CSchema one, other
     cdef Field renamed = b[0]
     renamed.name = a.name

@@ -1,4 +1,4 @@
-"""The memory that imported Arrow arrays take, and the account that is charged for them while they live. SPEC V7."""
+"""The memory that imported Arrow arrays take, and the account that is charged for them while they live."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport atoi

@@ -13,17 +13,18 @@ from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.simd cimport SIMD_CHECK_ROWS
 from qcore_ext.ground.words cimport Integer
 
-# Of rows, and of elements: sums of such numbers, and their bytes, stay within 64 bits. All ones, so that numbers or-ed
-# together are above it only where one of them is.
+# The largest number of rows or elements. Sums of such numbers, and their bytes, fit 64 bits. All bits are ones, so that
+# the bitwise or of several numbers is above it only if one of them is.
 cdef int64_t LENGTH_MAX = 0xFFFFFFFFFFFFFF
-# Of rows that lie in buffers: more would fill 4 TiB of offsets, which no memory holds.
+# The largest number of rows of an array with buffers. More rows would have 4 TiB of offsets.
 cdef int64_t BUFFERED_ROWS_MAX = 0xFFFFFFFFFF
 
 cdef enum:
     STRING_BYTES_MAX = 2147483647
     DATA_UNKNOWN = -1
     TYPE_CODES = 128
-    # Buffers before those that views point into, and behind them the one with their lengths.
+    # The number of buffers of a view array besides those that views point into: the views, and after all others the
+    # sizes.
     VIEW_BUFFERS = 2
 
 cdef const char* NO_NAME = b""
@@ -35,18 +36,18 @@ ctypedef fused RunEnd:
 
 
 cdef struct Rows:
-    # The rows of one array that are to be checked.
+    # The rows of one array to check.
     const ArrowArray* array
     const ArrowSchema* layout
-    int64_t first               # position among the buffers' values: the array's offset counts in
+    int64_t first               # position among the buffers' values, including the array's offset
     int64_t n
     int level
     bint text_only
-    int64_t data_bytes          # that there are for strings; DATA_UNKNOWN: the C interface does not tell
+    int64_t data_bytes          # size of the buffer of strings; DATA_UNKNOWN: the C interface does not state it
 
 
 cdef struct ViewRows:
-    # What views point into.
+    # The buffers that views point into.
     const uint8_t* validity
     int64_t n_buffers
     const void** buffers
@@ -61,7 +62,7 @@ cdef inline const uint8_t* validity_of(const Rows* rows) noexcept nogil:
 # --- lists and strings ---
 
 cdef const char* offsets_fault(const int32_t* offsets, int64_t n, int64_t limit) noexcept nogil:
-    """Offsets ascend from 0 or more to `limit` at most."""
+    """The fault of offsets, which must ascend, from 0 or more to at most `limit`; NULL if there is none."""
     if simd_kernels().or_steps(offsets, n) < 0:
         return b"its offsets descend or are negative"
     if offsets[n] > limit:
@@ -103,7 +104,7 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
         if fault != NULL:
             return fault
         if data == NULL and (large_offsets[rows.n] > 0 if large else offsets[rows.n] > 0):
-            return b"it has no bytes where its offsets say that there are some"
+            return b"its buffer of bytes is missing"
     if not text or data == NULL:
         return NULL
     if large:
@@ -115,27 +116,27 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
 
 
 cdef const char* view_fault(const ViewRows* rows, const StringView* view) noexcept nogil:
-    """Of one view, and with the reason."""
+    """The fault of one view, or NULL."""
     cdef const int32_t* place
     cdef const uint8_t* bytes_
     cdef int64_t j, length = <int32_t> view.length
     if length < 0:
-        return b"a view of it has a negative length"
+        return b"one of its views has a negative length"
     if length <= VIEW_INLINE_BYTES:
         bytes_ = <const uint8_t*> view + 4
-        # Short views are compared as they stand, with what fills them up.
+        # Short views are compared as 16 bytes, including the padding.
         for j in range(length, VIEW_INLINE_BYTES):
             if bytes_[j] != 0:
-                return b"a short view of it is not filled up with zeros"
+                return b"one of its short views is not padded with zeros"
     else:
         place = <const int32_t*> &view.pointer
         if place[0] < 0 or place[0] >= rows.n_buffers:
-            return b"a view of it points into a buffer that there is not"
+            return b"one of its views points into a missing buffer"
         if place[1] < 0 or place[1] + length > rows.sizes[place[0]] or rows.buffers[place[0]] == NULL:
-            return b"a view of it points behind the end of its buffer"
+            return b"one of its views points past the end of its buffer"
         bytes_ = <const uint8_t*> rows.buffers[place[0]] + place[1]
         if memcmp(bytes_, view.prefix, 4) != 0:
-            return b"a view of it begins with other bytes than the text that it points at"
+            return b"the prefix of one of its views differs from the text"
     if rows.text and not is_utf8(bytes_, length):
         return b"it holds text that is not UTF-8"
     return NULL
@@ -148,14 +149,17 @@ cdef const char* set_view_rows(ViewRows* rows, const ArrowArray* array, bint tex
     rows.buffers = array.buffers + VIEW_BUFFERS
     rows.sizes = <const int64_t*> array.buffers[array.n_buffers - 1]
     if rows.n_buffers > 0 and rows.sizes == NULL:
-        return b"it has no lengths of the buffers that its views point into"
+        return b"the sizes of its view buffers are missing"
     return NULL
 
 
 cdef const char* views_fault(
     const ArrowArray* array, bint text, int64_t first, const uint32_t* picked, int64_t n,
 ) noexcept nogil:
-    """Of the rows first + picked[i], or first + i. Block by block: most are seen to be sound without a look at each."""
+    """The fault of the rows first + picked[i], or first + i; NULL if there is none.
+
+    Rows are checked in blocks. Most blocks are found sound without checking each row.
+    """
     cdef const StringView* views = <const StringView*> array.buffers[1] + first
     cdef const uint32_t* rows
     cdef ViewRows held
@@ -184,7 +188,7 @@ cdef const char* list_views_fault(const Rows* rows, bint large) noexcept nogil:
     cdef int64_t n_elements = rows.array.children[0].length
     cdef int64_t i, at, start, length
     if rows.n > 0 and rows.array.buffers[2] == NULL:
-        return b"it has no sizes of its lists"
+        return b"the sizes of its lists are missing"
     for i in range(rows.n):
         at = rows.first + i
         if large:
@@ -194,12 +198,12 @@ cdef const char* list_views_fault(const Rows* rows, bint large) noexcept nogil:
             start = (<const int32_t*> rows.array.buffers[1])[at]
             length = (<const int32_t*> rows.array.buffers[2])[at]
         if start < 0 or length < 0 or start > n_elements - length:
-            return b"a list of it leaves the array of its elements"
+            return b"one of its lists points outside its elements"
     return NULL
 
 
 cdef const char* list_fault(const Rows* rows, const char* format) noexcept nogil:
-    """Offsets of a list or map, sizes of a fixed list; the elements are looked at by who calls."""
+    """The fault of the offsets of a list or map, or of the size of a fixed list. The caller checks the elements."""
     cdef int64_t n_elements = rows.array.children[0].length
     cdef const char* fault = NULL
     cdef int64_t width
@@ -208,7 +212,7 @@ cdef const char* list_fault(const Rows* rows, const char* format) noexcept nogil
     if format[1] == c"w":
         width = atoi(format + 3)
         if width < 0 or (width > 0 and n_elements // width < rows.first + rows.n):
-            return b"it has fewer elements than its lists"
+            return b"its lists have more elements than there are"
     elif format[1] == c"v":
         fault = list_views_fault(rows, format[2] == c"L")
     elif format[1] == c"L":
@@ -233,7 +237,7 @@ cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogi
     cdef bint dense = format[2] == c"d"
     cdef int64_t i, n_types = 0
     cdef int code
-    # Of older Arrow unions have a validity bitmap, which is empty.
+    # Unions of older versions of Arrow have a validity bitmap, which is empty.
     cdef int64_t begin = rows.array.n_buffers - (2 if dense else 1)
     if begin < 0 or begin > 1 or at == NULL:
         return b"it has another number of buffers than its type needs"
@@ -252,12 +256,12 @@ cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogi
     offsets = <const int32_t*> rows.array.buffers[begin + 1] + rows.first if dense else NULL
     for i in range(rows.n):
         if codes[i] < 0 or lengths[codes[i]] < 0:
-            return b"a row of it is of a type that there is not"
+            return b"a row has an unknown type code"
         if dense:
             if offsets[i] < 0 or offsets[i] >= lengths[codes[i]]:
                 return b"its offsets leave the array they point into"
         elif lengths[codes[i]] < rows.first + rows.n:
-            return b"a child of it is shorter than it is"
+            return b"one of its children is shorter than the array"
     return NULL
 
 
@@ -287,7 +291,7 @@ cdef const char* runs_fault(const Rows* rows) noexcept nogil:
         return ascending_fault(<const int32_t*> ends.buffers[1] + ends.offset, ends.length, rows.first + rows.n)
     if strcmp(format, b"l") == 0:
         return ascending_fault(<const int64_t*> ends.buffers[1] + ends.offset, ends.length, rows.first + rows.n)
-    return b"its run ends are no integers of 16, 32 or 64 bits"
+    return b"its run ends are not integers of 16, 32 or 64 bits"
 
 
 cdef IndexState take_indices(
@@ -344,7 +348,7 @@ cdef const char* indices_fault(const Rows* rows) noexcept nogil:
         rows.array.dictionary.length, NULL,
     )
     if state == INDICES_NOT_INTEGER:
-        return b"its type of index is no integer"
+        return b"its index type is not an integer"
     if state == INDICES_OUTSIDE:
         return b"it has an index outside its dictionary"
     return NULL
@@ -353,7 +357,7 @@ cdef const char* indices_fault(const Rows* rows) noexcept nogil:
 # --- any array ---
 
 cdef int64_t buffers_expected(const Rows* rows) noexcept nogil:
-    """How many buffers the type has; -1: see who checks it."""
+    """The number of buffers of the type; -1 if it varies and another function checks it."""
     cdef const char* format = rows.layout.format
     if rows.layout.dictionary != NULL:
         return 2
@@ -369,7 +373,7 @@ cdef int64_t buffers_expected(const Rows* rows) noexcept nogil:
 
 
 cdef const char* counts_fault(const Rows* rows) noexcept nogil:
-    """Numbers that must fit each other, and buffers that must be there."""
+    """The fault of counts that contradict each other, or of missing buffers; NULL if there is none."""
     cdef const ArrowArray* array = rows.array
     cdef const char* format = rows.layout.format
     cdef int64_t expected = buffers_expected(rows)
@@ -377,9 +381,9 @@ cdef const char* counts_fault(const Rows* rows) noexcept nogil:
     if array.length < 0 or array.offset < 0 or array.length > LENGTH_MAX or array.offset > LENGTH_MAX:
         return b"its length or offset is negative or too large"
     if rows.n < 0 or rows.first > array.offset + array.length - rows.n:
-        return b"it is shorter than what it is part of"
+        return b"it is shorter than its parent array"
     if array.null_count < -1 or array.null_count > array.length:
-        return b"its count of nulls is not one of its length"
+        return b"its null count is impossible for its length"
     if (expected >= 0 and array.n_buffers != expected) or array.n_buffers < 0:
         return b"it has another number of buffers than its type needs"
     # Views number the buffers that they point into with 32 bits.
@@ -388,7 +392,7 @@ cdef const char* counts_fault(const Rows* rows) noexcept nogil:
     if array.n_buffers > 0 and array.buffers == NULL:
         return b"it has no buffers"
     if (array.dictionary == NULL) != (rows.layout.dictionary == NULL):
-        return b"it and its type differ in whether it has a dictionary"
+        return b"only one of the array and its type has a dictionary"
     if array.n_children != rows.layout.n_children or (array.n_children > 0 and array.children == NULL):
         return b"it has another number of children than its type"
     for i in range(array.n_children):
@@ -407,7 +411,7 @@ cdef const char* counts_fault(const Rows* rows) noexcept nogil:
 
 
 cdef const char* part_fault(const Rows* rows, const ArrowArray* part, const ArrowSchema* layout) noexcept nogil:
-    """Of an array that another one is made of: all of it."""
+    """The fault of a child or a dictionary, all rows of which are checked; NULL if there is none."""
     cdef Rows inner
     inner.array = part
     inner.layout = layout
@@ -428,7 +432,7 @@ cdef const char* children_fault(const Rows* rows) noexcept nogil:
         if format[1] == c"s" or (format[1] == c"u" and format[2] == c"s"):
             inner.array = rows.array.children[i]
             inner.layout = rows.layout.children[i]
-            # The array's own offset counts on top of each child's.
+            # The array's offset is added to that of each child.
             inner.first = inner.array.offset + rows.first
             inner.n = rows.n
             inner.level = rows.level + 1
@@ -453,7 +457,7 @@ cdef const char* children_fault(const Rows* rows) noexcept nogil:
 
 
 cdef const char* text_fault(const Rows* rows) noexcept nogil:
-    """Of strings in any layout; other types are not looked at."""
+    """The fault of strings in any layout; NULL for other types."""
     cdef const char* format = rows.layout.format
     if format[0] == c"v":
         return views_fault(rows.array, format[1] == c"u", rows.first, NULL, rows.n)
@@ -543,7 +547,7 @@ cdef const char* run_fault(
 cdef bint picked_strings_sound(
     const ArrowArray* array, const char* format, int64_t data_bytes, int64_t first, const uint32_t* picked, int64_t n,
 ) noexcept nogil:
-    """False: perhaps not. They may be null, or not in ASCII."""
+    """Whether all strings are certainly sound. If not, they may be null or not ASCII, and must be checked."""
     cdef const uint8_t* data = <const uint8_t*> array.buffers[2]
     if data == NULL and data_bytes > 0:
         return False

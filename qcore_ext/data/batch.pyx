@@ -85,7 +85,7 @@ cdef Batch* batch_slice(Batch* batch, int64_t start, int64_t n) except NULL nogi
 
 
 cdef inline int64_t selected_bytes(const Batch* batch, int64_t total) noexcept nogil:
-    """Of a total over all rows, the share of the rows that count."""
+    """The share of the selected rows in a total over all rows."""
     if batch.selection == NULL:
         return total
     return <int64_t> (<double> total * batch.n_selected / batch.n_rows)

@@ -1,4 +1,4 @@
-"""Import and export of Arrow data by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
+"""Import and export of Arrow data by the C Data and C Stream interfaces (PyCapsule protocol)."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.errno cimport ENOMEM
@@ -189,7 +189,7 @@ cdef int import_indices(
         return raise_execution(b"a dictionary has more than 4294967294 values; cast the column to its value type first")
     state = read_indices(format, array.buffers[1], array.offset, array.length, validity, 0, n_values, out)
     if state == INDICES_NOT_INTEGER:
-        return raise_execution(b"a dictionary-encoded Arrow array has indices that are no integers")
+        return raise_execution(b"a dictionary-encoded Arrow array has indices that are not integers")
     if state == INDICES_OUTSIDE:
         return raise_execution(b"a dictionary-encoded Arrow array has an index outside its dictionary")
     return 0
@@ -384,7 +384,7 @@ cdef class Stream:
         return 0
 
     cdef bint find_checks(self, const ArrowArray* array) noexcept nogil:
-        """Look up those of a batch; False if a column that has some is not over one of their arrays."""
+        """Find the row checks of a batch. False if a column with row checks is not a slice of one of their arrays."""
         cdef CheckList* list_
         cdef const ArrowArray* child
         cdef int64_t i, _
@@ -405,7 +405,7 @@ cdef class Stream:
         cdef const char* message = self.stream.get_last_error(&self.stream)
         if message == NULL:
             return "no reason given"
-        # Behind this text pyarrow adds the stack trace of the Python code that feeds the stream.
+        # After this text pyarrow adds the stack trace of the Python code that feeds the stream.
         return message.decode("utf-8", "replace").partition(". Detail: Python exception")[0]
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:

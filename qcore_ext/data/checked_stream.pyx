@@ -114,9 +114,9 @@ cdef void release_stream_capsule(object capsule) noexcept:
 cdef class CheckedStream:
     """A stream of another library. Each batch is checked before the reader sees it.
 
-    The C interface tells no sizes, neither of buffers nor of the array of pointers to them. So three faults cannot be
-    found: a buffer that is shorter than its offsets say, offsets far behind the start of missing bytes, and views that
-    count more buffers than there are pointers. Such a producer ends the process.
+    The C interface states neither the sizes of buffers nor that of the array of pointers to them. Three faults can
+    therefore not be found: a buffer that is shorter than its offsets, offsets far past the start of a missing buffer,
+    and a count of view buffers above the number of pointers. Such data ends the process.
 
     Parameters
     ----------

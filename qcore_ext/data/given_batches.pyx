@@ -1,7 +1,7 @@
-"""Batches of a source, watched in checked mode: their contents must not change any more. SPEC H3.
+"""Checksums of the batches of a source, in checked mode, to find a source that changes batches it has returned.
 
-The engine reads a batch in place, without a copy, as long as it needs it. A source that writes its next rows into the
-same memory changes rows that it gave before, and so the query's answer.
+The engine reads a batch in place, without a copy, for as long as it needs it. A source that writes its next rows into
+the same memory changes earlier rows, and thus the result of the query.
 """
 
 import os
@@ -9,8 +9,8 @@ import zlib
 
 from qcore_ext.ground.status import ExecutionError
 
-# Number of the last batches that are watched. A source that reuses up to this many buffers in turn is found. The
-# batches stay in memory meanwhile.
+# The number of batches that are checked. This finds a source that reuses up to so many buffers in turn. The batches
+# stay in memory while they are checked.
 KEPT = 8
 
 
@@ -20,7 +20,7 @@ def checked_mode():
 
 
 def checksums(batch):
-    """Return one number for each column, computed from its rows only: bytes beside them in the buffers may change."""
+    """Return a checksum of the rows of each column. Other bytes of the buffers may change."""
     import pyarrow
 
     numbers = []
@@ -34,13 +34,13 @@ def checksums(batch):
 
 
 class GivenBatches:
-    """The last batches of one source, with checksums of the time when it gave them."""
+    """The last batches of one source, with checksums computed when the source returned them."""
 
     def __init__(self):
         self.kept = []          # of [batch, checksums]
 
     def add(self, batch):
-        """Watch one more batch."""
+        """Add a batch to check."""
         self.kept.append((batch, checksums(batch)))
         if len(self.kept) > KEPT:
             self.check_one(*self.kept.pop(0))
@@ -51,8 +51,8 @@ class GivenBatches:
             if was != given:
                 self.kept = []
                 raise ExecutionError(
-                    f"changed column {name!r} of a batch after it had given it; the engine reads a batch's memory "
-                    "without a copy: give every batch buffers of its own, or a copy of one that is used again"
+                    f"changed column {name!r} of a batch after returning it; the engine reads a batch's memory "
+                    "without a copy: use new buffers for each batch, or return a copy of a buffer that is reused"
                 )
 
     def check_last(self):
@@ -61,7 +61,7 @@ class GivenBatches:
             self.check_one(*self.kept[len(self.kept) - 1])
 
     def check_all(self):
-        """Raise ExecutionError if a watched batch has changed. Then stop watching all of them."""
+        """Raise ExecutionError if one of the batches has changed. After this call none is checked any more."""
         kept, self.kept = self.kept, []
         for batch, before in kept:
             self.check_one(batch, before)

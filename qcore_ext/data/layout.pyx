@@ -33,7 +33,7 @@ cdef enum:
     N_OWNERS = 3
     MAX_BUFFERS = 4
     PLAIN_BYTES_MAX = 2147483647
-    # A buffer leaves the engine if the rows take at least a quarter of it, or if it is no larger than this.
+    # A buffer is exported without a copy if the rows take at least a quarter of it, or if it is not larger than this.
     SMALL_BUFFER_BYTES = 65536
     # Behind the text of a view column: the address of the text, which the column's view_buffers point at, and its
     # length.
@@ -167,7 +167,7 @@ cdef bint may_be_null(const Column* column) noexcept nogil:
 cdef bint copy_values(
     Batch* batch, const Column* column, const DataType* type, const MemoryAccount* asked, char* out,
 ) except -1 nogil:
-    """Copy the selected rows of a column without nulls that stores values as Arrow does. False: it is another one."""
+    """Copy the selected rows of a column without nulls that stores values as Arrow does. False for other columns."""
     cdef const Column* flat = column.base if column.encoding == DICTIONARY else column
     cdef const char* values = column_arrow_values(flat)
     cdef int width = arrow_width(type)
@@ -233,7 +233,7 @@ cdef int convert_values(
 
 
 cdef uint8_t arrow_storage(const DataType* type) noexcept nogil:
-    """The Storage of a column of the type in the layout in which it leaves the engine."""
+    """The Storage of a column of the type in the layout in which it is exported."""
     if type.phys == PHYS_BOOL:
         return STORE_BITS
     if type.id == TYPE_DECIMAL:
@@ -246,7 +246,7 @@ cdef uint8_t arrow_storage(const DataType* type) noexcept nogil:
 
 
 cdef void hold_text(Column* column, Buffer* text, int64_t n_bytes) noexcept nogil:
-    """Point the column at the bytes of its strings. The text has TEXT_TAIL_BYTES behind them."""
+    """Point the column at the bytes of its strings. The text has TEXT_TAIL_BYTES after them."""
     cdef int64_t tail = text.size - TEXT_TAIL_BYTES
     column.bytes = text.data
     if column.storage == STORE_ARROW_VIEW:
@@ -260,7 +260,7 @@ cdef Column* lay_out(
     Batch* batch, Column* column, const DataType* type, VectorScratch* scratch, MemoryAccount* account,
     const MemoryAccount* asked,     # its query may be stopped meanwhile; or NULL
 ) except NULL nogil:
-    """The selected rows as a column in Arrow's layout, over buffers of its own."""
+    """The selected rows as a column in Arrow's layout, in new buffers."""
     cdef int64_t n = batch.n_selected
     cdef int64_t used = 0
     cdef Column* out = column_new(type, n)
@@ -288,21 +288,21 @@ cdef Column* lay_out(
     return out
 
 
-# --- columns that leave as they are ---
+# --- columns that are exported without a copy ---
 
 cdef bint is_arrow(const Column* column, const DataType* type) noexcept nogil:
-    """Whether all rows of the column are laid out as they leave the engine."""
+    """Whether all rows of the column are in the layout in which they are exported."""
     if column.encoding != FLAT or column.storage != arrow_storage(type) or column.type.phys != type.phys:
         return False
     if type.phys == PHYS_BOOL:
         return (column.offset & 7) == 0
     if type.phys == PHYS_VIEW and column.lent and (column.validity != NULL or column.bytes == NULL):
-        return False            # what null rows hold was not checked; an empty array may have no bytes
+        return False            # the values of null rows were not checked; an empty array may have no bytes
     return column.storage != STORE_ARROW_VIEW or column.width == 1
 
 
 cdef bint may_leave(const Column* column, Owner* owner, int64_t n_bytes) noexcept nogil:
-    """Whether the application may keep `owner`, which keeps n_bytes of the column alive, at no cost to the query."""
+    """Whether the application may keep `owner` and its n_bytes of the column without a charge to the query."""
     cdef Buffer* buffer = buffer_of(owner)
     if owner == NULL:
         return True
@@ -314,7 +314,7 @@ cdef bint may_leave(const Column* column, Owner* owner, int64_t n_bytes) noexcep
 
 
 cdef bint leaves_whole(const Column* column, const DataType* type) noexcept nogil:
-    """Whether the column can leave the engine without a copy. A batch that shares it asks for another reference."""
+    """Whether the column can be exported without a copy: each buffer is the application's, or has no other user."""
     cdef int64_t n = column.n_rows
     if type.phys == PHYS_NONE:
         return column.encoding == FLAT
@@ -365,7 +365,7 @@ cdef int hand_out(Column* column, const DataType* type, ArrowArray* out) except 
 
 
 cdef const void* arrow_start(const Column* column, const DataType* type) noexcept nogil:
-    """Where the values or offsets of the first row are."""
+    """The address of the values or offsets of the first row."""
     cdef const char* values = <const char*> column.values
     if type.phys == PHYS_BOOL:
         return values + (column.offset >> 3)
@@ -379,12 +379,12 @@ cdef const void* arrow_start(const Column* column, const DataType* type) noexcep
 
 
 cdef bint is_lazy(const Batch* batch, int32_t column) noexcept nogil:
-    """Whether only the reader lays the column out: pyarrow does it for nested ones."""
+    """Whether the column is converted when it is read. That is so for nested columns, which pyarrow converts."""
     return batch.schema.fields[column].type.id == TYPE_NESTED
 
 
 cdef bint stays(Batch* batch, int32_t column) noexcept nogil:
-    """Whether the column of the batch can leave without a copy, once nobody else references it."""
+    """Whether the column of the batch can be exported without a copy when nothing else references it."""
     return batch.selection == NULL and leaves_whole(batch.columns[column], &batch.schema.fields[column].type)
 
 

@@ -1,11 +1,11 @@
 """Lengths of strings and lists in an ORC file, added up before pyarrow allocates their sum.
 
-pyarrow's decoder does not look whether the allocation succeeds, so that one damaged length ends the process.
+pyarrow's decoder does not check whether the allocation succeeds, so one damaged length ends the process.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-# Neither a string nor a list of Arrow is longer.
+# The longest string or list in Arrow.
 cdef int64_t LENGTH_MAX = 0x7FFFFFFF
 cdef uint64_t WORD_MAX = 0xFFFFFFFFFFFFFFFF
 
@@ -17,7 +17,7 @@ cdef enum:
     PATCHED_BASE = 2
     # Widths of packed values by code: up to 24 each, then these steps.
     CODE_24_BITS = 23
-    # Of literals in LZ4, or of a copy, when more bytes of the length follow.
+    # The length of literals or of a copy in LZ4 that means that more bytes of the length follow.
     LZ4_MORE = 15
     LZ4_COPY_MIN = 4
 
@@ -84,7 +84,7 @@ cdef int closest_bits(int bits) noexcept nogil:
 
 
 cdef void add(Runs* runs, uint64_t length) noexcept nogil:
-    """One length. Negative ones are above any limit, as they have no sign."""
+    """Add one length. It is unsigned, so that negative lengths are above the limit."""
     if length > <uint64_t> LENGTH_MAX:
         fail(runs, b"a string or list is longer than 2 GiB, or its length is negative")
         return
@@ -127,7 +127,7 @@ cdef void unpack(Runs* runs, int bits, int64_t n, uint64_t* out) noexcept nogil:
 
 
 cdef void add_patched(Runs* runs, int bits, int64_t n, uint64_t* values) noexcept nogil:
-    """Values above a base; the patch list holds the high bits of some. Where each belongs does not matter to a sum."""
+    """Add values above a base. A patch list has the high bits of some; their positions do not matter for the sum."""
     cdef uint8_t third = next_byte(runs)
     cdef uint8_t fourth = next_byte(runs)
     cdef int base_bytes = (third >> 5) + 1
@@ -211,7 +211,7 @@ cdef void add_first_version(Runs* runs) noexcept nogil:
     cdef uint64_t step
     cdef int64_t _
     if head < 0x80:
-        # The step between neighbours has a sign.
+        # The step between neighbours is signed.
         step = next_byte(runs)
         step |= WORD_MAX << 8 if step >= 0x80 else 0
         add_series(runs, varint(runs), step, head + 3)
@@ -235,7 +235,7 @@ def sum_of_lengths(const uint8_t[::1] data, bint second_version):
     Raises
     ------
     ValueError
-        A run ends behind the stream, or a length is negative or above 2^31 - 1.
+        A run ends after the stream, or a length is negative or above 2^31 - 1.
     """
     cdef Runs runs
     if data.shape[0] == 0:
@@ -284,7 +284,7 @@ def lz4_bytes(const uint8_t[::1] data):
             break
         block.at += n_literals
         n_bytes += n_literals
-        # The last sequence is literals alone.
+        # The last sequence has only literals.
         if block.at < block.end:
             next_byte(&block)
             next_byte(&block)

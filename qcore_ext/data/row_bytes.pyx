@@ -1,4 +1,4 @@
-"""The memory that the rows of a batch take as Arrow, computed before they are laid out. SPEC V7."""
+"""The memory that the rows of a batch take as Arrow, computed before they are converted."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef int64_t row_of(const Column* column, int64_t row, const Column** flat) noexcept nogil:
-    """Position of the row in the column's FLAT or CONSTANT values, which `flat` is set to; -1: the row is null."""
+    """Position of the row in the column's FLAT or CONSTANT values; -1: the row is null. Sets `flat` to these values."""
     flat[0] = column
     if column.encoding == DICTIONARY:
         if not is_valid(column.validity, row):
@@ -74,7 +74,7 @@ cdef bint is_long(const Batch* batch, int32_t column) noexcept nogil:
 
 
 cdef bint repeats_values(const Batch* batch) noexcept nogil:
-    """Whether a row may take more than its share of the columns' bytes: a long value may belong to many rows."""
+    """Whether rows may take more bytes than the columns have, because many rows may share a long value."""
     cdef int32_t i
     for i in range(batch.n_columns):
         if batch.columns[i].encoding != FLAT and is_long(batch, i):

@@ -17,8 +17,8 @@ from qcore_ext.ground.status import ExecutionError
 
 cdef enum:
     SECTION_ROWS = ROW_CHECK_ROWS
-    # Fetched of the offsets and of the text behind a section: about as many lines as a core has on their way at once.
-    # Longer text is fetched by the processor itself.
+    # Cache lines to prefetch of the offsets and of the text after a section: about as many as a core can have in
+    # flight. The processor itself prefetches longer text.
     OFFSETS_FETCHED = 1024
     TEXT_FETCHED = 512
 
@@ -40,7 +40,7 @@ cdef int raise_fault(const RowCheck* self, const char* fault) except -1 nogil:
 
 
 cdef void fetch_behind(const RowCheck* self, int64_t low, int64_t high) noexcept nogil:
-    """Begin to read what stands behind the sound rows low to high - 1, which are loaded meanwhile."""
+    """Prefetch the data after the sound rows low to high - 1. The caller loads these rows meanwhile."""
     cdef char kind = self.layout.format[0]
     cdef const char* offsets = <const char*> self.array.buffers[1]
     cdef int64_t start, end
@@ -66,14 +66,14 @@ cdef int check_section(RowCheck* self, int64_t section) except -1 nogil:
         if fault != NULL:
             return raise_fault(self, fault)
         fetch_behind(self, low, high)
-    # Two threads may both have checked it: to the same end.
+    # Two threads may both have checked it, with the same result.
     if qc_cas(&self.done[section], 0, 1):
         qc_add(&self.n_left, -1)
     return 0
 
 
 cdef int check_sections(RowCheck* self, int64_t low, int64_t high) except -1 nogil:
-    """Those of the positions low to high, both included."""
+    """Check the sections of the positions low to high, both included."""
     cdef int64_t section
     for section in range(low // SECTION_ROWS, high // SECTION_ROWS + 1):
         if not qc_load(&self.done[section]):
@@ -82,7 +82,7 @@ cdef int check_sections(RowCheck* self, int64_t low, int64_t high) except -1 nog
 
 
 cdef int check_picked(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil:
-    """Some rows of their sections: they alone, or whole sections once that has cost as much as all rows would."""
+    """Check some rows of sections. After single rows have cost as much as all rows would, check whole sections."""
     cdef int64_t i
     cdef const char* fault
     if qc_load(&self.n_picked) < self.array.length:
@@ -104,7 +104,7 @@ cdef int row_check(RowCheck* self, int64_t first, const uint32_t* rows, int64_t 
     simd_kernels().range(rows, n, &least, &most)
     low = first + least
     high = first + most
-    # At least a quarter of the rows of their sections: all of them cost little more, and are remembered.
+    # These are at least a quarter of the rows of their sections. Checking all costs little more and is remembered.
     n_around = min((high // SECTION_ROWS + 1) * SECTION_ROWS, self.array.offset + self.array.length)
     n_around -= max(low // SECTION_ROWS * SECTION_ROWS, self.array.offset)
     if 4 * n >= n_around:
@@ -176,7 +176,7 @@ cdef class RowChecks:
         if self.check.name == NULL or self.check.done == NULL:
             raise MemoryError()
         memcpy(self.check.name, <const char*> held, len(held))
-        # Sections before the array's own rows count as the others do: they are done when they are met.
+        # Sections before the array's first row also count. They are marked as checked when they are reached.
         self.check.n_left = self.check.n_sections - self.check.array.offset // SECTION_ROWS
 
     def __dealloc__(self):
@@ -192,5 +192,5 @@ cdef class RowChecks:
 
     @property
     def n_left(self):
-        """How many sections of 256 rows are not known to be sound."""
+        """The number of sections of 256 rows that are not known to be sound."""
         return qc_load(&self.check.n_left)

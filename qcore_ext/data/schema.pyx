@@ -99,7 +99,7 @@ cdef void arrow_init(
     cdef int64_t i
     memset(out, 0, sizeof(ArrowSchema))
     out.format = text_copy(format)
-    out.name = text_copy(name if name != NULL else NO_NAME)     # a producer may leave the name out
+    out.name = text_copy(name if name != NULL else NO_NAME)     # the name is optional
     out.flags = flags
     out.n_children = n_children
     if n_children > 0:

@@ -1,8 +1,7 @@
 """Rows of a table in memory, which drivers read without the GIL.
 
 A stream is read once, and its Arrow arrays are kept. Each read imports a slice of one of them as a batch that borrows
-the array's buffers. So a driver that begins a split neither calls Python nor waits for the GIL, and two drivers do not
-take turns there.
+the array's buffers. A driver that begins a split therefore neither calls Python nor waits for the GIL.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -36,7 +35,7 @@ cdef void view_release(ArrowArray* array) noexcept nogil:
 
 
 cdef class StoredRows:
-    """The rows of a stream, kept as they came.
+    """The rows of a stream, kept in the arrays of the stream.
 
     Parameters
     ----------
@@ -44,12 +43,13 @@ cdef class StoredRows:
         Read to its end. Its rows must be checked, or have row checks. Other layouts than plain ones, dictionaries for
         example, are converted by each read.
     row_checks : list of list of RowChecks, optional
-        For each column those of all arrays whose slices the batches are, in order; none for a column without any.
+        For each column the checks of all arrays whose slices the batches are, in order; an empty list for a column
+        without checks.
 
     Attributes
     ----------
     is_checked : bool
-        Whether each batch is over the arrays of the row checks. Otherwise its rows must not be read from here.
+        Whether each batch is a slice of the arrays of the row checks. Otherwise the rows must not be read from here.
 
     Raises ExecutionError if the stream fails.
     """
@@ -94,7 +94,7 @@ cdef class StoredRows:
             owner_unref(<Owner*> own)
 
     cdef int add_piece(self, ArrowArray* array) except -1:
-        """Keep an array, whose release is moved out, also if this raises."""
+        """Keep an array. Its release is moved out, also if this method raises."""
         cdef StoredPiece* piece = <StoredPiece*> calloc(1, sizeof(StoredPiece))
         cdef StoredPiece** larger = self.pieces
         if self.n_pieces == self.capacity:
@@ -120,7 +120,7 @@ cdef class StoredRows:
         return 0
 
     cdef bint find_checks(self, row_checks) except -1:
-        """Note for each column of each piece the check of the array that it is a slice of. False: one has none."""
+        """Find for each column of each piece the check of the array that it is a slice of. False if one has none."""
         cdef int64_t i, k, at
         cdef ArrowArray* array
         cdef ArrowArray* child

@@ -7,7 +7,7 @@ from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.dispatch cimport simd_kernels
 
 cdef enum:
-    # Bytes looked at before it is asked whether all were ASCII.
+    # Bytes to read between two tests whether all of them are ASCII.
     BLOCK_BYTES = 4096
 
 cdef uint64_t HIGH_BITS = 0x8080808080808080
@@ -44,7 +44,7 @@ cdef bint is_utf8(const uint8_t* data, int64_t n) noexcept nogil:
         length = 2 if head < 0xE0 else 3 if head < 0xF0 else 4
         if i + length > n:
             return False
-        # The second byte's range shuts out what is overlong, a surrogate or too large.
+        # The second byte's range excludes overlong forms, surrogates and values that are too large.
         low = 0xA0 if head == 0xE0 else 0x90 if head == 0xF0 else 0x80
         high = 0x9F if head == 0xED else 0x8F if head == 0xF4 else 0xBF
         second = data[i + 1]

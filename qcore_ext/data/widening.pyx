@@ -1,4 +1,4 @@
-"""The widening lattice: the type that holds the values of two types, and the schema of the rows of two. SPEC D6."""
+"""The widening lattice: the type that holds the values of two types, and the schema of the rows of two."""
 
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset, strcmp
@@ -246,7 +246,7 @@ cdef CSchema* schema_widen(CSchema* a, CSchema* b) except NULL nogil:
                 schema_copy_field(wide, n_fields, &b.fields[i], NULL)
                 wide.fields[n_fields].type.nullable = 1
                 n_fields += 1
-        # Of lists it takes the widening to see that `a` holds those of `b`.
+        # For lists only the widening shows that `a` holds those of `b`.
         done = not schema_equal(a, wide)
     finally:
         if not done:

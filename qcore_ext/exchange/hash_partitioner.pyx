@@ -1,4 +1,4 @@
-"""The partition of a row: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
+"""The partition of a row: the hash of its keys, scaled to the number of partitions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -71,11 +71,11 @@ cdef class HashPartitioner:
     n_partitions : int
         1 to 4,096.
     between_tasks : bool
-        Mix the hash once more. The exchanges and tables of the next task use the hash as it is; without this, the
-        rows of one partition would fall into few of their slots.
+        Mix the hash once more. The exchanges and tables of the next task use the unmixed hash. Without this, the rows
+        of one partition would use few of their slots.
     schema : Schema, optional
         Schema on which all producers of these rows agree; by default the first schema bound. Equal keys of
-        different types must get the same partition, so keys of wider types hash as the declared types do (SPEC D6).
+        different types must get the same partition, so keys of wider types hash as the declared types do.
     """
 
     def __init__(self, list key_names, int64_t n_partitions, bint between_tasks=False, Schema schema=None):

@@ -1,4 +1,4 @@
-"""Source that reads the batches of another pipeline of the same task. SPEC V2."""
+"""Source that reads the batches of another pipeline of the same task."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport Schema
@@ -34,7 +34,7 @@ cdef class LocalExchange(Operator):
         cdef QueueAnswer answer = self.queue.pop(out, token)
         if answer == QUEUE_DONE:
             if out[0].schema != self.output_schema:
-                self.set_output_schema(out[0].schema)       # producers need not agree on one (SPEC D6)
+                self.set_output_schema(out[0].schema)       # producers need not agree on one
             return OUTPUT
         if answer == QUEUE_WAIT:
             self.blocked_reason = WAIT_FOR_PRODUCER

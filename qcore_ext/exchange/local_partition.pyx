@@ -1,4 +1,4 @@
-"""Sink that hands rows to the drivers of another pipeline: by hash, in turn, or all to one. SPEC V2, H1.
+"""Sink that passes rows to the drivers of another pipeline: by hash, round robin, or all to one.
 
 No value is copied: each partition has the same columns with a selection. The row numbers of all partitions of a batch
 are in one buffer, sorted by partition with one counting sort, and ascending within each partition.
@@ -80,7 +80,7 @@ cdef class LocalPartition(Operator):
         self.queues = <void**> struct_new(len(queues) * sizeof(void*))
         self.held = <Batch**> struct_new(len(queues) * sizeof(Batch*))
         self.positions = <int64_t*> struct_new((len(queues) + 1) * sizeof(int64_t))
-        # After them: __dealloc__ goes over so many.
+        # Set after the arrays exist, because __dealloc__ visits this many entries.
         self.n_queues = <int64_t> len(queues)
         for i in range(self.n_queues):
             self.queues[i] = <void*> self.queue_objects[i]

@@ -1,4 +1,4 @@
-"""A task's output pages by partition, kept until their consumers acknowledge them. SPEC V11."""
+"""A task's output pages by partition, kept until their consumers acknowledge them."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc
@@ -65,7 +65,7 @@ cdef const char* hold(PagePartition* of, Page* page) noexcept nogil:
         ring = <Page**> realloc(of.ring, capacity * sizeof(Page*))
         if ring == NULL:
             return b"the machine has no memory left"
-        # Pages that had wrapped to the start of the ring move behind the others.
+        # Pages at the start of the ring, after its wrap-around, move after the others.
         for i in range(of.head):
             ring[of.capacity + i] = ring[i]
         of.ring = ring

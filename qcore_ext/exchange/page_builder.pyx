@@ -1,4 +1,4 @@
-"""Pages of a task's output: rows are collected by partition until a page is full. SPEC V11, H1."""
+"""Pages of a task's output: rows are collected by partition until a page is full."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

@@ -1,4 +1,4 @@
-"""Sink that partitions rows by the hash of keys into pages, for output buffers or files. SPEC V11, H1."""
+"""Sink that partitions rows by the hash of keys into pages, for output buffers or files."""
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -33,8 +33,8 @@ cdef class PartitionedOutput(Operator):
     node_id : str
     query_memory : Account
     target : OutputBuffer or object
-        Where pages go: an OutputBuffer, or an object that never blocks with `write(partition, batch)`, which gets
-        objects with __arrow_c_array__, and `producer_done(finished)`, which each operator calls once.
+        The receiver of the pages: an OutputBuffer, or an object with `write(partition, batch)`, which gets objects with
+        __arrow_c_array__ and never blocks, and `producer_done(finished)`, which each operator calls once.
     n_partitions : int
         Number of partitions of the target.
     key_names : list of str

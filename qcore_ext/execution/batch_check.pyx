@@ -1,4 +1,4 @@
-"""Checks of the batches that operators hand over, in checked mode (QCORE_DEBUG=1)."""
+"""Checks of the batches that operators return, in checked mode (QCORE_DEBUG=1)."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -34,13 +34,13 @@ cdef bint indices_sound(const Column* column) noexcept nogil:
 cdef int raise_broken(const char* what, const Batch* batch, int32_t i) except -1 nogil:
     with gil:
         column = f"; column {batch.schema.fields[i].name.decode('utf-8', 'replace')!r}" if i >= 0 else ""
-        raise ExecutionError(f"gave a broken batch: {what.decode()}{column}; this is a bug of the operator")
+        raise ExecutionError(f"returned a broken batch: {what.decode()}{column}; this is a bug of the operator")
 
 
 cdef int raise_other_schema(const Batch* batch, const CSchema* schema) except -1 nogil:
     with gil:
         raise ExecutionError(
-            "gave a batch of another schema than it declared; this is a bug of the operator\n"
+            "returned a batch of another schema than it declared; this is a bug of the operator\n"
             f"declared:\n{Schema.wrap(<CSchema*> schema)!r}\ngiven:\n{Schema.wrap(batch.schema)!r}"
         )
 
@@ -64,7 +64,7 @@ cdef int check_batch(const Batch* batch, const CSchema* schema) except -1 nogil:
         if column == NULL:
             return raise_broken(b"a column is missing", batch, i)
         if qc_load(&column.owner.references) < 1:
-            return raise_broken(b"a column was freed already", batch, i)
+            return raise_broken(b"a column was already freed", batch, i)
         if column.n_rows < batch.n_rows:
             return raise_broken(b"a column is shorter than the batch", batch, i)
         if not type_equal(&column.type, &batch.schema.fields[i].type):

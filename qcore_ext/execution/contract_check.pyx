@@ -1,8 +1,8 @@
 """Checked mode (QCORE_DEBUG=1): checks between a driver and an operator that both follow the contract.
 
-Every call of the operator passes through here. An operator that breaks the contract is named at once, and so is a call
-that the driver should not have made. The calls are also fault sites. A call that cannot raise notes its breach; the
-next call that can raise raises it, or the task does when the driver is closed.
+Every call of the operator passes through here. A breach of the contract, by the operator or by the driver, raises an
+error that names the operator. The calls are also fault sites. A call that cannot raise records its breach. The next
+call that can raise then raises the error, or the task does when the driver is closed.
 """
 
 from cpython.object cimport PyObject
@@ -100,7 +100,7 @@ cdef class ContractCheck(Operator):
                 (<ContractCheck> qc_closing).note(f"its end called {call.decode()} of {self.checked.name}")
                 self.refuse(f"{call.decode()} was called by {(<ContractCheck> qc_closing).checked.name} as it ended")
         if not qc_cas(&self.inside, 0, 1):
-            return self.refuse_call(call, b"while another call of it was under way")
+            return self.refuse_call(call, b"during another call of the operator")
         if self.closed or self.abandoned or self.failed or self.finished:
             qc_store(&self.inside, 0)
             return self.refuse_call(call, self.end_of_calls())
@@ -113,8 +113,8 @@ cdef class ContractCheck(Operator):
         if self.abandoned:
             return b"after abandon"
         if self.failed:
-            return b"after it had failed"
-        return b"after it answered FINISHED"
+            return b"after a call that failed"
+        return b"after it returned FINISHED"
 
     cdef bint left_twice(self) noexcept nogil:
         cdef const Membership* member = &self.checked.membership
@@ -169,7 +169,7 @@ cdef class ContractCheck(Operator):
             if not self.opened:
                 self.refuse_misuse(b"bind", b"before open")
             if schema_equal(schema, self.bound):
-                self.refuse_misuse(b"bind", b"with the schema that is bound already")
+                self.refuse_misuse(b"bind", b"with the schema that is already bound")
             if fault_here(FAULT_BIND):
                 raise_injected(FAULT_BIND)
             self.checked.bind(schema)
@@ -191,15 +191,15 @@ cdef class ContractCheck(Operator):
         self.enter(b"add_input")
         try:
             if self.upstream == NULL:
-                self.refuse_misuse(b"add_input", b"though it is the source")
+                self.refuse_misuse(b"add_input", b"on a source")
             if not self.hungry:
-                self.refuse_misuse(b"add_input", b"without needs_input having answered true")
+                self.refuse_misuse(b"add_input", b"although needs_input did not return true")
             if self.refused != NULL and self.refused != batch:
-                self.refuse_misuse(b"add_input", b"with another batch than the one it had refused")
+                self.refuse_misuse(b"add_input", b"with another batch than the refused one")
             if self.finish_called:
                 self.refuse_misuse(b"add_input", b"after finish")
             if not schema_equal(batch.schema, self.bound):
-                self.refuse_misuse(b"add_input", b"with a batch of another schema than it was bound to")
+                self.refuse_misuse(b"add_input", b"with a batch of another schema than the bound one")
             if fault_here(FAULT_ADD_INPUT):
                 raise_injected(FAULT_ADD_INPUT)
             self.count_locks(-1)
@@ -208,8 +208,8 @@ cdef class ContractCheck(Operator):
         finally:
             qc_store(&self.inside, 0)
         self.refused = NULL
-        # No error may be raised from here on: an accepted batch belongs to the operator, and the driver would drop it
-        # too.
+        # No error may be raised after this line. An accepted batch belongs to the operator; after an error the driver
+        # would also drop it.
         self.failed = False
         if answer == ACCEPTED:
             self.hungry = False
@@ -228,7 +228,7 @@ cdef class ContractCheck(Operator):
             if not self.opened:
                 self.refuse_misuse(b"get_output", b"before open")
             if self.downstream != NULL and not (<ContractCheck> self.downstream).hungry:
-                self.refuse_misuse(b"get_output", b"while the operator below needed no input")
+                self.refuse_misuse(b"get_output", b"while the next operator needed no input")
             if fault_here(FAULT_GET_OUTPUT):
                 raise_injected(FAULT_GET_OUTPUT)
             self.count_locks(-1)
@@ -244,7 +244,7 @@ cdef class ContractCheck(Operator):
         cdef bint sound = False
         if answer == BLOCKED and not registered:
             with gil:
-                self.refuse("it answered BLOCKED without registering its wait token, so that nothing would wake it")
+                self.refuse("it returned BLOCKED without registering its wait token, so nothing would wake it")
         try:
             if answer == OUTPUT and out[0] != NULL and self.downstream != NULL:
                 # The driver converts the batches of an operator that may drift.
@@ -262,11 +262,11 @@ cdef class ContractCheck(Operator):
         self.enter(b"finish")
         try:
             if self.upstream == NULL:
-                self.refuse_misuse(b"finish", b"though it is the source")
+                self.refuse_misuse(b"finish", b"on a source")
             if self.finish_called:
                 self.refuse_misuse(b"finish", b"twice")
             if not (<ContractCheck> self.upstream).finished:
-                self.refuse_misuse(b"finish", b"before the operator above was finished")
+                self.refuse_misuse(b"finish", b"before the previous operator was finished")
             self.finish_called = True
             if fault_here(FAULT_FINISH):
                 raise_injected(FAULT_FINISH)
@@ -284,7 +284,7 @@ cdef class ContractCheck(Operator):
                 (<ContractCheck> before).note(f"its end called {call.decode()} of {self.checked.name}")
         if not qc_cas(&self.inside, 0, 1):
             with gil:
-                self.note(f"{call.decode()} was called while another call of it was under way")
+                self.note(f"{call.decode()} was called during another call of the operator")
         set_closing(<void*> <PyObject*> self)
         allocations[0] = allocations_of_thread()
         return before
@@ -320,14 +320,14 @@ cdef class ContractCheck(Operator):
                 self.note("close was called twice")
         if self.downstream != NULL and not (<ContractCheck> self.downstream).closed:
             with gil:
-                self.note("close was called before that of the operator below")
+                self.note("close was called before close of the next operator")
         self.closed = True
         self.checked.close()
         self.end_failed = self.checked.end_failed
         self.leave_quietly(b"close", before, allocations)
         if self.checked.membership.n_left < self.checked.membership.n_joined:
             with gil:
-                self.note("it closed without leaving a barrier that it is part of")
+                self.note("it closed without leaving a barrier that it had joined")
 
 
 cdef void set_closing(void* check) noexcept nogil:

@@ -1,4 +1,4 @@
-"""The loop that runs one chain of operators: a small machine that knows neither threads nor data. SPEC V6."""
+"""The loop that runs one chain of operators: a small machine that knows neither threads nor data."""
 
 cimport cython
 from cpython.object cimport PyObject
@@ -28,8 +28,8 @@ cdef enum:
     STEP_FINISHED = -2
     STEP_BLOCKED = -3
     STEP_STOPPED = -4
-    # An operator that says it needs input and refuses a batch so often in a row is stuck (SPEC V6). A correct operator
-    # refuses at most once more than it is woken, and is blocked in between.
+    # An operator that needs input but refuses the same batch this many times is stuck. A correct operator refuses at
+    # most once more often than it is woken, and is blocked between two refusals.
     REFUSALS_MAX = 1000
 
 
@@ -146,7 +146,8 @@ cdef class Driver:
                 return DRIVER_BLOCKED
             if at == STEP_STOPPED or qc_load(self.stop) != 0:
                 return DRIVER_STOPPED
-            # Only at the end of a way upstream: the next run begins at the sink, and must get further than this one.
+            # A yield is possible only at the end of a walk upstream. The next run begins at the sink and must get
+            # further.
             if at >= asked and slice_nanos > 0 and self.clock.now >= until:
                 return DRIVER_YIELDED
 
@@ -274,7 +275,7 @@ cdef class Driver:
         if at == self.n_operators - 1:
             return STEP_FINISHED
         if qc_load(self.stop) != 0:
-            # The input may have ended because a driver failed. The next operator must not take it for complete.
+            # The input may have ended because a driver failed. The next operator must not treat it as complete.
             return STEP_STOPPED
         slot = &self.slots[at + 1]
         self.at = at + 1
@@ -318,7 +319,7 @@ cdef class Driver:
         return STEP_BLOCKED
 
     cdef bint waits_for_memory(self, int at) except -1 nogil:
-        """Whether operator `at` must wait, because its query may grow and another query holds the memory (SPEC V7)."""
+        """Whether operator `at` must wait, because its query may grow and another query holds the memory."""
         if not pool_is_short(pool_of(self.query)) or not pool_wait(pool_of(self.query), self.query, self.token):
             return False
         self.block(at, WAIT_FOR_MEMORY)
@@ -373,7 +374,7 @@ class ClosingDriver(Driver):
         (<Driver> self).shut()
 
 
-# The operator called last is to blame. The task puts its name before the message.
+# The error is that of the operator called last. The task adds its name before the message.
 
 cdef int raise_not_due(Driver driver) except -1 nogil:
     with gil:
@@ -386,7 +387,7 @@ cdef int raise_not_due(Driver driver) except -1 nogil:
 cdef int raise_no_progress(Driver driver) except -1 nogil:
     with gil:
         raise ExecutionError(
-            "stuck: not blocked and not finished, yet it gives no output and takes no input; "
+            "stuck: not blocked and not finished, but it returns no output and takes no input; "
             "this is a bug of the operator"
         )
 
@@ -404,26 +405,26 @@ cdef int raise_needs_input_after_finish(Driver driver) except -1 nogil:
 cdef int raise_refuses(Driver driver) except -1 nogil:
     with gil:
         raise ExecutionError(
-            f"stuck: it refused the same batch {REFUSALS_MAX} times while saying that it needs input; "
-            "an operator that has to wait must answer BLOCKED"
+            f"stuck: it refused the same batch {REFUSALS_MAX} times while needs_input was true; "
+            "an operator that must wait must return BLOCKED"
         )
 
 
 cdef int raise_null_output(Driver driver) except -1 nogil:
     with gil:
-        raise ExecutionError("answered OUTPUT without a batch; this is a bug of the operator")
+        raise ExecutionError("returned OUTPUT without a batch; this is a bug of the operator")
 
 
 cdef int raise_sink_output(Driver driver) except -1 nogil:
     with gil:
-        raise ExecutionError("gave a batch, but it is the sink; this is a bug of the plan or the operator")
+        raise ExecutionError("returned a batch, but it is the sink; this is a bug of the plan or the operator")
 
 
 cdef int raise_unknown_answer(Driver driver, int answer) except -1 nogil:
     with gil:
-        raise ExecutionError(f"answered {answer}, which is no Poll; this is a bug of the operator")
+        raise ExecutionError(f"returned {answer}, which is not a Poll; this is a bug of the operator")
 
 
 cdef int raise_blocked_without_reason(Driver driver, int reason) except -1 nogil:
     with gil:
-        raise ExecutionError(f"is blocked for reason {reason}, which is no BlockReason; this is a bug of the operator")
+        raise ExecutionError(f"is blocked for {reason}, which is not a BlockReason; this is a bug of the operator")

@@ -1,7 +1,7 @@
-"""One operator of one partition, polled by an embedder or a test. SPEC G1, G2.
+"""One operator of one partition, polled by an embedder or a test.
 
-A driver runs the operator between a source that holds the pushed batch and a sink that holds the batch to be pulled. So
-the operator gets only calls that a driver makes. When its wait ends, the waker is called.
+A driver runs the operator between a source that holds the pushed batch and a sink that holds the batch to be pulled.
+The operator therefore gets only calls that a driver makes. When its wait ends, the waker is called.
 """
 
 cimport cython
@@ -51,7 +51,7 @@ cdef void waker_token_free(Owner* owner) noexcept nogil:
 
 
 cdef void waker_token_quiet(WakerToken* self) noexcept:
-    """Wake nothing any more, and drop the waker: a queue may keep the token as long as it lives."""
+    """Drop the waker, so that the token wakes nothing. A queue may keep the token for as long as the queue exists."""
     cdef PyObject* waker = self.waker
     self.waker = NULL
     if waker != NULL:

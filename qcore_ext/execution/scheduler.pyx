@@ -1,4 +1,4 @@
-"""Scheduling: a run queue, and worker threads that serve it. SPEC V7, G5."""
+"""Scheduling: a run queue, and worker threads that serve it."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""The schemas between two operators: batches are widened, and operators are bound to wider schemas. SPEC D6."""
+"""The schemas between two operators: batches are widened, and operators are bound to wider schemas."""
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
@@ -18,7 +18,7 @@ cdef int schema_meet(BoundSchema* bound, PyObject* operator, PyObject* account, 
         bound.schema = <CSchema*> owner_ref(<Owner*> given)
         return 0
     if schema_equal(given, bound.schema):
-        # An equal schema at another address: kept, so that the next batch of this source is compared by address.
+        # The schema is equal but at another address. Keep it, so that the next batches are compared by address.
         owner_ref(<Owner*> given)
         owner_unref(<Owner*> bound.schema)
         bound.schema = given

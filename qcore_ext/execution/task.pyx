@@ -1,4 +1,4 @@
-"""A running plan: pipelines of drivers, their splits, and their common end. SPEC V3, V4, V8, D9."""
+"""A running plan: pipelines of drivers, their splits, and their common end."""
 
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -105,7 +105,7 @@ cdef class DriverRun:
         """The run raised, or the end of an operator did (`at_end`).
 
         The verdict is set before the error is described: making an error's text calls code of users, which may raise,
-        and needs memory (SPEC D9).
+        and needs memory.
         """
         (<Task> self.task).break_off()
         with gil:
@@ -225,7 +225,7 @@ cdef class Task:
             self.scheduler.active.discard(self)         # it may have ended before it was added
 
     def run_on_caller(self, until=None, timeout=None):
-        """Run the task on this thread, all drivers in turn. No other thread is needed (SPEC D3).
+        """Run the task on this thread, all drivers in turn. No other thread is needed.
 
         Parameters
         ----------
@@ -331,7 +331,7 @@ cdef class Task:
     cdef void driver_closed(self, Pipeline pipeline) noexcept nogil:
         if qc_add(&pipeline.n_live, -1) == 0:
             if <PyObject*> pipeline == <PyObject*> self.output and qc_cas(&self.verdict, UNDECIDED, ANSWERED):
-                # The answer is complete, so the drivers that still run are not needed (SPEC V8).
+                # The answer is complete, so the drivers that still run are not needed.
                 self.stop_all()
             else:
                 # Drivers that feed this pipeline may wait for something else: they must see that it ended.
@@ -587,7 +587,7 @@ cdef class Task:
         return sum(queue.n_finished for queue in queues), sum(queue.n_splits for queue in queues)
 
     def stats(self):
-        """Return the task's counters so far, while it runs or after its end (SPEC V14).
+        """Return the task's counters so far, while it runs or after its end.
 
         'pipelines' holds the result of Pipeline.stats for each pipeline, in the order of the constructor's list.
         """

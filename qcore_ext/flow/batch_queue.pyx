@@ -20,8 +20,8 @@ from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, 
 from qcore_ext.ground.status import Timeout
 
 cdef enum:
-    # A reader of a long result sleeps so long before it asks to be woken, and then finds several batches: each time it
-    # is woken, it takes a driver's processor away for longer than it needs for a batch.
+    # The reader of a long result sleeps this long before it registers its token. It then finds several batches. Waking
+    # it for each batch would take a driver's processor away for longer than the reader needs for a batch.
     NAP_NANOS = 1000000
     NAP_BATCHES = 8             # read before the first nap: a short result comes without a delay
 
@@ -176,7 +176,7 @@ cdef class BatchQueue:
         if batch == NULL:
             return QUEUE_CLOSED if none_to_come else QUEUE_WAIT
         out[0] = batch
-        # Only when the queue is half empty: a producer woken for one free cell would block again at once.
+        # Wake producers only when the queue is half empty. A producer woken for one free cell would block again.
         if qc_load(&self.n_queued) * 2 <= self.capacity and qc_load(&self.bytes_queued) * 2 <= self.bytes_max:
             wait_set_fire(&self.waiting_producers)
         return QUEUE_DONE

@@ -1,4 +1,4 @@
-"""Schema drift: batches of another schema than their operator declares. SPEC D6."""
+"""Schema drift: batches of another schema than their operator declares."""
 
 from libc.stdint cimport int32_t
 
@@ -28,6 +28,6 @@ cdef int check_within(const CSchema* declared, const CSchema* given, const CSche
             raise_types_differ(
                 wide.fields[i].name, &declared.fields[i].type,
                 &given.fields[schema_counterpart(given, wide, i)].type,
-                b"the scan declares the first type, which cannot hold the other; declare a wider one",
+                b"the scan declares the first type, which cannot hold the other; declare a wider type",
             )
     return 0

@@ -31,7 +31,7 @@ def reason_number(reason):
         return int(reason)
     elif reason is None:
         return WAIT_FOR_CONSUMER
-    raise TypeError(f"{shown(reason)} is no reason to block; the reasons are {', '.join(REASON_NAMES[1:])}")
+    raise TypeError(f"{shown(reason)} is not a block reason; the reasons are {', '.join(REASON_NAMES[1:])}")
 
 
 cdef class FutureWait:

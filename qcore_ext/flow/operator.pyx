@@ -78,7 +78,7 @@ cdef class Operator:
         self.output_schema = schema
 
     def stats_snapshot(self):
-        """Figures so far, as ground.stats describes them, with 'peak_bytes' of the operator's memory."""
+        """The operator's counters so far, as ground.stats describes them, with 'peak_bytes' of its memory."""
         counters = stats_to_dict(&self.stats)
         counters["peak_bytes"] = self.memory.peak_bytes
         counters["reserved_bytes"] = self.memory.reserved_bytes

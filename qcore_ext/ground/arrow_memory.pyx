@@ -1,4 +1,4 @@
-"""Unused memory in the allocator of pyarrow. SPEC V7."""
+"""Unused memory in the allocator of pyarrow."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Texts of errors. Names and texts of objects that users wrote may raise themselves. SPEC D9."""
+"""Texts of errors. Names and texts of objects that users wrote may raise themselves."""
 
 import threading
 

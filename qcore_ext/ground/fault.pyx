@@ -1,4 +1,4 @@
-"""Named places in the code that a test can make fail on their n-th pass. SPEC D9."""
+"""Named places in the code that a test can make fail on their n-th pass."""
 
 from libc.stdint cimport int64_t
 

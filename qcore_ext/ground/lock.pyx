@@ -1,4 +1,4 @@
-"""A mutex whose acquisitions are counted, by thread and by the kind of structure it guards. SPEC G3."""
+"""A mutex whose acquisitions are counted, by thread and by the kind of structure it guards."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""Memory that several queries share, and the rule for which of them continue while it is short. SPEC V7."""
+"""Memory that several queries share, and the rule for which of them continue while it is short."""
 
 cimport cython
 from libc.stdint cimport int64_t

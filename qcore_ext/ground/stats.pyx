@@ -1,4 +1,4 @@
-"""Counters of an operator: rows, bytes, batches and times (SPEC V14)."""
+"""Counters of an operator: rows, bytes, batches and times."""
 
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec

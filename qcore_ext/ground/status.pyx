@@ -31,7 +31,7 @@ class ExecutionError(QcoreError):
 class UntoldError(ExecutionError):
     """A failure that could not be described: making its error raised another one, or memory was short.
 
-    It is made before anything runs, so recording a failure needs no memory and calls no code of a user (SPEC D9).
+    It is made before anything runs, so recording a failure needs no memory and calls no code of a user.
     """
 
     def __init__(self):
@@ -43,7 +43,7 @@ class UntoldError(ExecutionError):
 
 
 class SchemaChangeError(ExecutionError):
-    """A schema change during a query that an operator cannot carry. Names operator, column and both types (SPEC D6)."""
+    """A schema change during a query that an operator cannot carry. Names operator, column and both types."""
 
 
 class SchemaConflictError(SchemaChangeError, PlanError):

@@ -1,4 +1,4 @@
-"""The bridge of a join: the structure that the drivers of its build and probe pipelines share. SPEC V15, G8."""
+"""The bridge of a join: the structure that the drivers of its build and probe pipelines share."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy

@@ -1,4 +1,4 @@
-"""The sink of a join's build side. It collects rows, and the last of its drivers builds the table. SPEC V15, G8."""
+"""The sink of a join's build side. It collects rows, and the last of its drivers builds the table."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -113,7 +113,7 @@ cdef class HashBuild(Operator):
         return 0
 
     cdef int widen_store(self, CSchema* stored) except -1 nogil:
-        """Widen the rows kept so far to the types of the next batches (SPEC D6)."""
+        """Widen the rows kept so far to the types of the next batches."""
         cdef ColumnStore* wider
         if self.store == NULL:
             return 0

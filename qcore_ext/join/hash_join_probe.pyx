@@ -1,4 +1,4 @@
-"""The probe side of a hash join. SPEC V8, V13, V15."""
+"""The probe side of a hash join."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -39,7 +39,7 @@ from qcore_ext.join.table cimport (
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 
 cdef enum:
-    # The most pairs of one output batch. It bounds the memory for rows with many matches (SPEC V13). If all keys are
+    # The most pairs of one output batch. It bounds the memory for rows with many matches. If all keys are
     # unique a batch has at most as many pairs as rows.
     PAIRS_MAX = 65536
 
@@ -251,7 +251,7 @@ cdef class HashProbe(Operator):
         return FINISHED
 
     cdef int resolve_again(self) except -1 nogil:
-        """Resolve for a build side that is wider than declared. Without a probe batch nothing else does (SPEC D6)."""
+        """Resolve for a build side that is wider than declared. Without a probe batch nothing else does."""
         if self.bridge.declared_probe_schema is not None:
             with gil:
                 self.resolve(self.bridge.declared_probe_schema)

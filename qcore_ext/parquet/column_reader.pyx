@@ -369,7 +369,7 @@ cdef class ColumnReader:
         return found
 
     cdef int give_up_codes(self, Parts* parts, int64_t n_rows, int64_t n_done) except -1 nogil:
-        """Go on with values: a page of the column does not have codes."""
+        """Continue with values, because a page of the column does not have codes."""
         parts.values = buffer_new(self.account, n_rows * self.size + QP_SLACK)
         if self.type.phys == PHYS_VIEW:
             parts.heap = owner_list_new()

@@ -1,4 +1,4 @@
-"""Decoders of Parquet's pages and encodings, and doors to them for tests."""
+"""Decoders of Parquet's pages and encodings, and functions that call them in tests."""
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
@@ -23,7 +23,7 @@ def snappy_decompress(bytes compressed, int64_t size):
     cdef uint8_t* source
     cdef uint8_t* out
     cdef bint whole
-    # malloc'd to the byte, so that a sanitizer sees what is read or written outside.
+    # The allocation has exactly this size, so that a sanitizer finds accesses outside it.
     source = <uint8_t*> malloc(n + QP_SLACK)
     out = <uint8_t*> malloc(size + QP_SLACK)
     try:

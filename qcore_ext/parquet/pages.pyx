@@ -1,6 +1,6 @@
 """The pages of one column chunk: read from the file a window at a time, and decompressed.
 
-The file is read by pread and not mapped: a file that is cut while it is mapped ends the process.
+The file is read by pread and not mapped, because a file that is truncated while it is mapped ends the process.
 """
 
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -106,7 +106,7 @@ cdef class PageReader:
             if got < 0:
                 return self.fail(b"the operating system reports an error")
             if got == 0:
-                return self.fail(b"the file ends before the column chunk; it was cut since its footer was read")
+                return self.fail(b"the file ends before the column chunk; it was truncated after its footer was read")
             self.filled += got
             self.at += got
             wanted -= got
@@ -197,10 +197,11 @@ cdef class PageReader:
         return 0
 
     cdef bint fills(self, view, int64_t size) except -1:
-        """Whether a page that was decompressed into `size` bytes has no fewer.
+        """Whether a page that was decompressed into `size` bytes has all of them.
 
-        pyarrow does not say how many bytes it wrote; the rest of its buffer is not initialized. Only its zstd refuses
-        fewer. A page of another codec has `size` bytes if it does not fit into one byte less.
+        pyarrow does not report how many bytes it wrote, and the rest of its buffer is not initialized. Only for zstd it
+        raises an error if there are fewer. A page of another codec has `size` bytes if decompressing it into one byte
+        less fails.
         """
         if self.decompressor.name == "zstd":
             return True

@@ -1,4 +1,4 @@
-"""Conversion of kept rows to a wider schema. SPEC D6."""
+"""Conversion of kept rows to a wider schema."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset

@@ -255,7 +255,7 @@ cdef int32_t sort_layout(SortKey* parts, const uint8_t* phys, const KeyRange* ra
         bits = bits_of(parts[k].high - parts[k].low)
         flag = ranges[k].has_nulls and ranges[k].has_values
         if first_open < n_keys or free_bits < flag + (bits > 0):
-            # Behind a key that is not wholly in the prefix there is none.
+            # After a key that is not wholly in the prefix, the prefix has no other key.
             parts[k].nullable = False
             parts[k].bits = 0
             if flag + bits > 0 or not whole:

@@ -1,8 +1,8 @@
 """Radix sort of words, and of entries by their prefixes.
 
 Items that do not fit the cache are first divided by their highest eight bits that differ. Items that fit are sorted by
-one or two digits from the lowest up, over no more of the highest differing bits than it takes to tell most items apart.
-The few that are equal in these are sorted by the rest. Input in order is returned as it is.
+one or two digits, from the lowest up. These digits cover only as many of the highest differing bits as are needed to
+distinguish most items. The few items that are equal in these bits are sorted by the rest. Sorted input is not changed.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -205,7 +205,7 @@ cdef class SortState:
         return 0
 
     cdef int align(self, SortOrder order, CSchema* schema, Account memory) except -1 nogil:
-        """Widen all rows to one schema, and resolve the keys in it. Drivers may have seen several schemas (SPEC D6)."""
+        """Widen all rows to one schema, and resolve the keys in it. Drivers may have seen several schemas."""
         cdef CSchema* wide = <CSchema*> owner_ref(<Owner*> self.inputs[0].schema)
         cdef CSchema* wider
         cdef ColumnStore* rows

@@ -49,8 +49,8 @@ ctypedef struct TopNScratch:
 cdef class TopN(Operator):
     """Returns the rows `offset`..`offset + count` of an order.
 
-    With several drivers each driver returns its first count + offset rows, and one more TopN behind a gathering
-    exchange selects the result.
+    With several drivers each driver returns its first count + offset rows. Another TopN after a gathering exchange
+    selects the result.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ cdef class TopN(Operator):
         return 0
 
     cdef Batch* widen_candidates(self, CSchema* schema) except NULL nogil:
-        """Drop the candidates and return them as a batch of the wider schema, to be added again (SPEC D6)."""
+        """Drop the candidates and return them as a batch of the wider schema, to be added again."""
         cdef Batch* held = self.batch_of(0, self.rows.n_rows)
         cdef Batch* wider
         try:

@@ -1,4 +1,4 @@
-"""Window functions: a driver sorts its rows by partition and order, and computes a column for each call. SPEC Q2.
+"""Window functions: a driver sorts its rows by partition and order, and computes a column for each call.
 
 All rows of a partition must come to the same driver. Rows are returned in the order of the sort, with the input's
 columns followed by the calls' columns.
@@ -168,7 +168,7 @@ cdef class Window(Operator):
         self.n_partition = <int32_t> len(partition_keys)
         self.descriptions = list(calls)
         self.calls = <WindowCall*> struct_new((len(calls) + 1) * sizeof(WindowCall))
-        # After them: __dealloc__ goes over so many.
+        # Set after the arrays exist, because __dealloc__ visits this many entries.
         self.n_calls = <int32_t> len(calls)
         for i, (function, _, number, (mode, start, end, exclusion), (_, ignores_nulls), _) in enumerate(calls):
             self.calls[i].ignores_nulls = ignores_nulls
@@ -204,7 +204,7 @@ cdef class Window(Operator):
         return self.prepare(schema)
 
     cdef int widen_result(self, CSchema* schema) except -1 nogil:
-        """Set the result schema to this input's columns, and a column for each call with its new type (SPEC D6)."""
+        """Set the result schema to this input's columns, and a column for each call with its new type."""
         cdef CSchema* result = schema_new(schema.n_fields + self.n_calls)
         cdef int32_t first = self.declared.n_fields - self.n_calls
         cdef int32_t i
