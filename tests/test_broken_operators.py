@@ -102,17 +102,17 @@ def leaving(batch: Any, outcome: IterOutcome = IterOutcome.OK) -> Callable[[Any]
     return next
 
 
-NOT_DECLARED = r"gave a column 'b' \(string\) that it does not declare"
+NOT_DECLARED = r"returned a column 'b' \(string\) that it does not declare"
 OTHER_SCHEMA = "another schema than output_schema"
 ON_PURPOSE = "ZeroDivisionError: on purpose"
-NEITHER = "stuck: it gives no output, and is neither blocked nor finishing"
+NEITHER = "stuck: it returns no output, and is neither blocked nor finishing"
 FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "polled source: None": (source(poll_pull=gives(None)), r"poll_pull\(\) returned None instead"),
     "polled source: a batch, bare": (source(poll_pull=gives(GOOD)), r"poll_pull\(\) returned a RecordBatch instead"),
     "polled source: a batch of None": (source(poll_pull=gives(PollPull.batch(None))), r"PollPull\.batch\(None\)"),  # type: ignore[arg-type]
     "polled source: a batch of another type": (
         source(poll_pull=gives(PollPull.batch(17))),  # type: ignore[arg-type]
-        r"gave a int, not a pyarrow\.RecordBatch",
+        r"returned a int, not a pyarrow\.RecordBatch",
     ),
     "polled source: a table": (source(poll_pull=gives(PollPull.batch(TABLE))), "gave a Table, not a"),
     "polled source: other columns": (source(poll_pull=gives(PollPull.batch(OTHER))), NOT_DECLARED),
@@ -133,7 +133,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "polled sink: finish gives a batch": (sink(finish=gives(GOOD)), r"finish\(\) returned a RecordBatch instead"),
     "polled sink: finish waits for no future": (sink(finish=gives(Blocked("user", 3))), "has add_done_callback"),
     "polled sink: raises in close": (sink(close=fails), r"failed in close\(\): " + ON_PURPOSE),
-    "stateless: another type": (stateless(execute=gives(17)), "gave a int, not a"),
+    "stateless: another type": (stateless(execute=gives(17)), "returned a int, not a"),
     "stateless: other columns": (stateless(execute=gives(OTHER)), OTHER_SCHEMA),
     "stateless: raises": (stateless(execute=fails), ON_PURPOSE),
     "iterator: None": (iterator(next=gives(None)), r"next\(\) returned None instead of a qcore\.IterOutcome"),
@@ -149,14 +149,14 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "iterator source: raises in close": (iterator_source(close=fails), r"failed in close\(\): " + ON_PURPOSE),
     "iterator source: blocked on nothing": (iterator_source(next=gives(Blocked("user", None))), "add_done_callback"),
     "pushed source: None for ever": (pushed_source(is_finishing=gives(False)), NEITHER),
-    "pushed source: another type": (pushed_source(get_output=gives("x")), "gave a str, not a"),
+    "pushed source: another type": (pushed_source(get_output=gives("x")), "returned a str, not a"),
     "pushed source: other columns": (pushed_source(get_output=gives(OTHER)), NOT_DECLARED),
     "pushed source: raises in its constructor": (pushed_source(__init__=fails), ON_PURPOSE),
     "pushed sink: raises": (pushed_sink(add_input=fails), ON_PURPOSE),
     "pushed sink: gives a batch": (pushed_sink(get_output=gives(GOOD)), "it is the sink"),
     "pushed sink: raises in abandon": (
         pushed_sink(abandon=fails, add_input=gives("x")),
-        r"add_input\(\) gave a str",
+        r"add_input\(\) returned a str",
     ),
 }  # fmt: skip
 

@@ -480,15 +480,15 @@ DONE: Future[None] = Future()
 DONE.set_result(None)
 TOO_MANY = iter([None, pa.record_batch({"b": [1]})])
 FAULTS: dict[str, tuple[Any, str]] = {
-    "wrong type": (broken(get_output=lambda self: 17), r"get_output\(\) gave a int"),
+    "wrong type": (broken(get_output=lambda self: 17), r"get_output\(\) returned a int"),
     "other schema": (
         broken(get_output=lambda self: pa.record_batch({"b": [1]})),
         "another schema than output_schema",
     ),
-    "None forever": (never_anything(), "stuck: it gives no output"),
+    "None forever": (never_anything(), "stuck: it returns no output"),
     "input after finish": (broken(is_finishing=lambda self: False), "asks for input after finish"),
-    "needs_input gives None": (broken(needs_input=lambda self: None), r"needs_input\(\) gave None"),
-    "add_input gives": (broken(add_input=lambda self, batch: 1), r"add_input\(\) gave a int"),
+    "needs_input gives None": (broken(needs_input=lambda self: None), r"needs_input\(\) returned None"),
+    "add_input gives": (broken(add_input=lambda self, batch: 1), r"add_input\(\) returned a int"),
     "raises in add_input": (broken(add_input=lambda self, batch: 1 // 0), "ZeroDivisionError"),
     "raises in bind": (broken(bind=lambda self, schema: 1 // 0), "ZeroDivisionError"),
     "raises in finish": (broken(finish=lambda self: 1 // 0), "ZeroDivisionError"),
@@ -521,7 +521,7 @@ def test_faults_name_class_and_node(fault: str) -> None:
 
 def test_a_sink_that_gives_a_batch() -> None:
     """V9."""
-    with pytest.raises(qcore.ExecutionError, match="gave a batch, but it is the sink"):
+    with pytest.raises(qcore.ExecutionError, match="returned a batch, but it is the sink"):
         rows(PlanBuilder().values(TABLE).sink(Doubled))
 
 
@@ -577,7 +577,7 @@ WRONG_PLANS: dict[str, tuple[Callable[[], Any], str]] = {
     "an instance": (lambda: PlanBuilder().values(TABLE).operator(Doubled()), "serves one driver only"),
     "a sink as an operator": (lambda: PlanBuilder().values(TABLE).operator(Gathering()), "Gathering is none"),
     "not callable": (lambda: PlanBuilder().values(TABLE).operator(3), "not a int"),
-    "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "gave a dict, not an Operator"),
+    "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "returned a dict, not an Operator"),
     "no schema": (lambda: PlanBuilder().source(Halves), "needs schema="),
     "after a sink": (lambda: PlanBuilder().values(TABLE).sink(Gathering()).limit(1), "a sink ends the plan"),
 }

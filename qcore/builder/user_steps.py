@@ -34,7 +34,7 @@ def user_operator_node(id: str, child: PlanNode, factory: Any) -> UserOperator:
     factory = _check_factory(factory, StatelessOperator, "operator()")
     schema = _ask_output_schema(factory, child.schema, "operator()")
     if not isinstance(schema, pa.Schema):
-        raise PlanError(f"operator(): output_schema() gave a {type(schema).__name__}, not a pyarrow.Schema")
+        raise PlanError(f"operator(): output_schema() returned a {type(schema).__name__}, not a pyarrow.Schema")
     check_unique(schema.names, "operator()")
     return UserOperator(id, without_metadata(schema), child, factory)
 
@@ -69,5 +69,7 @@ def _ask_output_schema(factory: Any, given: pa.Schema | None, where: str) -> Any
         return given
     operator = factory if isinstance(factory, (SourceOperator, StatelessOperator)) else factory()
     if not hasattr(operator, "output_schema"):
-        raise PlanError(f"{where}: the factory gave a {type(operator).__name__}, not an Operator or a BatchIterator")
+        raise PlanError(
+            f"{where}: the factory returned a {type(operator).__name__}, not an Operator or a BatchIterator"
+        )
     return operator.output_schema(given)

@@ -1,4 +1,4 @@
-"""Aggregates by any name that a dialect has for them: the expressions over the engine's aggregates that they mean."""
+"""Aggregates by their names in dialects, as expressions over the engine's aggregates."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from qcore.functions.dialect import QCORE, Dialect
 from qcore.functions.typed import cast, constant, derived, engine_call, is_null, literal_value
 from qcore.record import record
 
-#: A key of an aggregate's own order: value, descending, nulls first.
+#: A key of the ORDER BY inside an aggregate call: value, descending, nulls first.
 Order = tuple[Bound, bool, bool]
 _STAMP = pa.timestamp("us")
 
 
 class AddAggregate(Protocol):
-    """Registers one call of an aggregate of the engine, and gives its output column."""
+    """Registers one call of an aggregate of the engine, and returns its output column."""
 
     def __call__(
         self,
@@ -41,7 +41,7 @@ class AddAggregate(Protocol):
 
 @record(frozen=True)
 class _Aggregation:
-    """A call as it was written: what builders make expressions of."""
+    """A call as it was written, from which builders make expressions."""
 
     name: str
     arguments: tuple[Bound, ...]
@@ -62,15 +62,15 @@ class _Aggregation:
         return self.add(function, arguments, self.distinct, self.filter, self.order if order is None else order)
 
     def _of_times(self) -> PlanError:
-        """An error that says what to write for dates and times."""
+        """The error for dates and times, with the expression to use instead."""
         more = "; quantile_disc(x, 0.5) takes dates and times" if self.name in ("median", "quantile_cont") else ""
         return PlanError(
-            f"{self.name}() takes numbers: make_timestamp(cast({self.name}(epoch_us(x)) as bigint)) is that of "
-            f"timestamps{more}"
+            f"{self.name}() takes numbers; for timestamps write "
+            f"make_timestamp(cast({self.name}(epoch_us(x)) as bigint)){more}"
         )
 
     def where(self, *conditions: Bound) -> _Aggregation:
-        """The same over the rows for which these conditions are true too."""
+        """The same call over only the rows for which these conditions are true."""
         given = [*conditions] if self.filter is None else [self.filter, *conditions]
         return replace(self, filter=given[0] if len(given) == 1 else bind_call("and", given))
 
@@ -92,7 +92,7 @@ def _sum(of: _Aggregation) -> Bound:
 
 
 def _average(of: _Aggregation) -> Bound:
-    """Of dates and timestamps the time in the middle, in microseconds; of times of day too."""
+    """The median. For dates, timestamps and times of day it is a time in microseconds."""
     (value,) = of.arguments
     type_ = plain(value.type)
     if pa.types.is_date(type_):
@@ -133,7 +133,7 @@ def _of_list(function: str, empty: Bound | None = None) -> _Build:
 
 
 def _exact_sum(of: _Aggregation) -> Bound:
-    """The sum of floats without errors of rounding but the last."""
+    """The sum of floats, rounded only once at the end."""
     (value,) = of.arguments
     return engine_call("list_fsum", replace(of, arguments=(cast(value, FLOAT64),)).values())
 
@@ -158,7 +158,10 @@ def _known(*values: Bound) -> list[Bound]:
 
 
 def _extreme_of(descending: bool) -> _Build:
-    """arg_max(value, key[, n]): the value of the row with the largest key; rows where one is null do not count."""
+    """arg_max(value, key[, n]): the value of the row with the largest key.
+
+    Rows with a null value or key are ignored.
+    """
 
     def build(of: _Aggregation) -> Bound:
         value, key, *count = of.arguments
@@ -188,7 +191,7 @@ def _first_of(of: _Aggregation, value: Bound, order: Sequence[Order], count: Bou
 
 
 def _quantile(function: str) -> _Build:
-    """A quantile. Of a list of fractions: the list of the quantiles, null without a value."""
+    """A quantile. For a list of fractions the result is a list of quantiles, or null if there is no value."""
 
     def build(of: _Aggregation) -> Bound:
         value, *rest = of.arguments
@@ -224,7 +227,7 @@ def _string_agg(of: _Aggregation) -> Bound:
 
 
 def _collected(distinct: bool) -> _Build:
-    """Spark's collect_list: no nulls, and an empty list of no rows."""
+    """Spark's collect_list: without nulls, and an empty list for no rows."""
 
     def build(of: _Aggregation) -> Bound:
         (value,) = of.arguments
@@ -234,7 +237,7 @@ def _collected(distinct: bool) -> _Build:
     return build
 
 
-# The engine's names of aggregates that have other names too.
+# The engine's names of aggregates with several names.
 _SAME = {
     "stddev": "stddev_samp", "std_dev": "stddev_samp", "var": "var_samp", "variance": "var_samp",
     "var_sample": "var_samp", "var_population": "var_pop", "covar": "covar_samp", "every": "bool_and",
@@ -274,7 +277,7 @@ _SPARK: dict[str, _Build] = {
     "some": _plain("bool_or"),
 }
 _SHARED: dict[str, _Build] = {"collect_list": _plain("array_agg")}
-# Aggregates whose value stands in the ORDER BY of WITHIN GROUP.
+# Aggregates whose value is in the ORDER BY of WITHIN GROUP.
 _OF_ORDER = frozenset({"mode", "quantile_cont", "quantile_disc"})
 
 

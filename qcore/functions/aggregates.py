@@ -1,4 +1,4 @@
-"""Aggregate functions: their names, and the types they give."""
+"""Aggregate functions: their names and result types."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _AGGREGATES: dict[str, tuple[int, int, Callable[[Types], pa.DataType]]] = {
 }
 for _name in ("avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop"):
     _AGGREGATES[_name] = (1, 1, _average)
-# Aggregates that need all values of a group at once.
+# Aggregates that need all values of a group together.
 KEEP_VALUES = frozenset({"string_agg", "array_agg", "median", "quantile_cont", "quantile_disc", "mode"})
 # Aggregates of pairs (y, x) of numbers.
 PAIRS = frozenset({

@@ -1,4 +1,4 @@
-"""Calls of scalar functions and operators by any name that a dialect has for them.
+"""Calls of scalar functions and operators by their names in dialects.
 
 Operators are called by their signs ("+", "||", "[]" for a subscript, "[:]" for a slice) or by words such as "and",
 "like", "is_null", "between" and "at_time_zone"; functions by their names in SQL, in any case, or by the engine's names.
@@ -29,7 +29,7 @@ from qcore.functions.tables.times import TIMES
 from qcore.functions.typed import literal_value
 from qcore.functions.variants import dialect_call
 
-# What list_aggregate calls otherwise than the functions of lists.
+# Names of aggregates in list_aggregate that differ from the names of list functions.
 _AGGREGATES = {"mean": "avg", "stddev": "stddev_samp", "variance": "var_samp", "group_concat": "string_agg"}
 
 
@@ -51,9 +51,9 @@ SHARED: Table = {
     "list_aggregate": entry("list, [name], [any], …", "as the aggregate", _list_aggregate),
     **dict.fromkeys(("list_aggr", "array_aggregate", "array_aggr"), "list_aggregate"),
 }
-#: What a dialect has of its own, by Dialect.syntax.
+#: The additional functions of a dialect, by Dialect.syntax.
 OF_SYNTAX: dict[str, Table] = {"standard": {}, "spark": SPARK}
-#: Functions without arguments whose value differs from row to row, and the function that they are.
+#: Functions without arguments that have a new value for each row, with the engine's name.
 VOLATILE = {
     "random": "random", "rand": "random", "uuid": "uuid", "gen_random_uuid": "uuid", "uuidv4": "uuid",
 }  # fmt: skip
@@ -143,5 +143,7 @@ def names(syntax: str) -> frozenset[str]:
 def unknown_function(name: str, dialect: Dialect = QCORE, aggregates: Sequence[str] = ()) -> PlanError:
     """An error that names the functions with similar names."""
     close = difflib.get_close_matches(name.lower(), {*names(dialect.syntax), *aggregates}, 2)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "docs/FUNCTIONS.md lists what there is"
+    hint = (
+        f"did you mean {' or '.join(map(repr, close))}?" if close else "see the list of functions in the documentation"
+    )
     return PlanError(f"unknown function {name!r} in the query; {hint}")

@@ -1,4 +1,4 @@
-"""Casts, CASE and IN, as SQL has them."""
+"""Casts, CASE and IN, with the rules of SQL."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def bind_cast(value: Bound, to: pa.DataType, dialect: Dialect = QCORE, or_null: 
 
 
 def _check(given: pa.DataType, to: pa.DataType) -> None:
-    """PlanError for casts between numbers and times, because engines differ in the unit, and for what has none."""
+    """Raise PlanError for casts between numbers and times, where engines differ in the unit, and for unknown casts."""
     if pa.types.is_integer(given) and (pa.types.is_timestamp(to) or pa.types.is_time(to)):
-        raise PlanError("an integer is not cast to a time; write to_timestamp(seconds) or to_timestamp_millis(x)")
+        raise PlanError("an integer cannot be cast to a time; write to_timestamp(seconds) or to_timestamp_millis(x)")
     if pa.types.is_timestamp(given) and pa.types.is_integer(to):
-        raise PlanError("a timestamp is not cast to an integer; write epoch(x), epoch_ms(x) or epoch_us(x)")
+        raise PlanError("a timestamp cannot be cast to an integer; write epoch(x), epoch_ms(x) or epoch_us(x)")
     if pa.types.is_nested(given) != pa.types.is_nested(to) and not pa.types.is_string(plain(to)):
         raise PlanError(f"there is no cast from {type_name(given)} to {type_name(to)}")
 
@@ -57,7 +57,7 @@ def bind_case(branches: Sequence[tuple[Bound, Bound]], otherwise: Bound | None =
         result = merged_type([plain(type_) for type_ in types])
     except TypeMismatch:
         shown = ", ".join(dict.fromkeys(type_name(type_) for type_ in types))
-        raise PlanError(f"the values of CASE have the types {shown}, which have nothing in common; cast them") from None
+        raise PlanError(f"the values of CASE have the types {shown}, without a common type; cast them") from None
     expr = Case(
         tuple((condition.expr, value.expr) for condition, value in branches),
         None if otherwise is None else otherwise.expr,
@@ -66,7 +66,7 @@ def bind_case(branches: Sequence[tuple[Bound, Bound]], otherwise: Bound | None =
 
 
 def bind_in(value: Bound, values: Sequence[Bound]) -> Bound:
-    """value IN (values): unknown if only a null among them may be equal. PlanError without a common type."""
+    """value IN (values): null if no value is equal and one is null. PlanError without a common type."""
     if pa.types.is_struct(value.type):
         for other in values:
             n = other.type.num_fields if pa.types.is_struct(other.type) else value.type.num_fields

@@ -1,4 +1,4 @@
-"""Functions: their names, and the types they take and give.
+"""Functions: their names, argument types and result types.
 
 A function is resolved from its name and argument types to a Signature: the result type, and the types its arguments are
 converted to first. Frontends use it to check plans; qcore.lowering.compile uses it to insert the conversions.
@@ -56,7 +56,7 @@ def _add(types: Types) -> Signature:
         scale = max(a.scale, b.scale)
         whole = max(a.precision - a.scale, b.precision - b.scale)
         result = pa.decimal128(min(whole + scale + 1, DECIMAL_DIGITS_MAX), scale)
-        # Each side keeps its own digits and only moves to the common scale.
+        # Each side keeps its digits and is only converted to the common scale.
         sides = (pa.decimal128(min(t.precision - t.scale + scale, DECIMAL_DIGITS_MAX), scale) for t in (a, b))
         return Signature(result, tuple(sides))
     return _same_numbers([a, b])
@@ -75,7 +75,7 @@ def _subtract(types: Types) -> Signature:
 
 
 def _shift(types: Types, commutes: bool) -> Signature | None:
-    """Date or timestamp moved by days, an interval or a duration."""
+    """A date or timestamp plus or minus days, an interval or a duration."""
     if len(types) != 2:
         raise TypeMismatch("it takes two arguments")
     a, b = types
@@ -96,7 +96,7 @@ def _shift(types: Types, commutes: bool) -> Signature | None:
         common = merged_type([a, b])
         return Signature(common, (common, common))
     if is_temporal(a) or is_temporal(b):
-        raise TypeMismatch("a date moves by whole days or an interval, a timestamp by an interval or a duration")
+        raise TypeMismatch("a date takes whole days or an interval, a timestamp an interval or a duration")
     return None
 
 
@@ -135,7 +135,7 @@ def _divide(types: Types) -> Signature:
         return Signature(FLOAT64, (FLOAT64, FLOAT64))
     common = merged_type([a, b])
     if pa.types.is_decimal(common):
-        # uint64 and a signed integer: divided as integers, whose quotient neither type holds.
+        # A uint64 and a signed integer are divided as integers. Neither type can hold every quotient.
         return Signature(common, (a, b))
     return _same_numbers([a, b])
 
@@ -401,7 +401,7 @@ _SCALAR.update({_name: _arrow.function for _name, _arrow in ARROW_CALLS.items()}
 
 # --- functions of elements -------------------------------------------------------------------------------------------
 
-# How many parameters of their lambda are elements, or what elements come to.
+# The number of the lambda's parameters that are elements or the result so far.
 LIST_LAMBDAS = {"list_transform": 1, "list_filter": 1, "list_reduce": 2, "list_fold": 2}
 
 
@@ -430,7 +430,8 @@ def list_call(name: str, types: Types, function: Expr) -> ListCall:
     Raises
     ------
     PlanError
-        The types do not fit: the first is no list, a condition no boolean, what elements come to of another kind.
+        The types do not fit: the first is not a list, a condition is not boolean, or the result of a reduction is of
+        another kind than its first value.
     """
     if not isinstance(function, Lambda):
         raise PlanError(f"{name}: the second argument is a lambda, as in list_transform(l, lambda x: x + 1)")
@@ -455,12 +456,10 @@ def list_call(name: str, types: Types, function: Expr) -> ListCall:
         resolve("not", [given if pa.types.is_null(given) else expr_type(truth, parameters())])
         return ListCall(pa.list_(element), parameters(), truth)
     if not pa.types.is_null(given) and pa.types.is_string(values[0]) != pa.types.is_string(given):
-        raise PlanError(
-            f"{name}: what elements come to is {values[0]} at first, and the lambda gives {given}; cast one of them"
-        )
+        raise PlanError(f"{name}: the first value is {values[0]}, and the lambda returns {given}; cast one of them")
     values[0] = common_type([values[0], given])
     if pa.types.is_decimal(values[0]):
-        # Each step might need a digit more.
+        # Each step may need one more digit.
         values[0] = pa.decimal128(DECIMAL_DIGITS_MAX, values[0].scale)
     return ListCall(values[0], parameters(), Cast(body, values[0]))
 
@@ -485,7 +484,7 @@ def is_known(name: str) -> bool:
 
 
 def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Signature:
-    """Result type and argument conversions of a scalar function; of some the values of literals matter.
+    """Result type and argument conversions of a scalar function. For some functions they depend on literals' values.
 
     Raises
     ------
@@ -494,7 +493,7 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
     """
     function = _SCALAR.get(name)
     if function is None:
-        raise PlanError(f"unknown function {_shown(name, arg_types)}; qcore.functions.catalogue lists what there is")
+        raise PlanError(f"unknown function {_shown(name, arg_types)}; qcore.functions.catalogue lists the functions")
     if name in LIST_LAMBDAS and len(arguments) > 1:
         return Signature(list_call(name, arg_types, arguments[1]).result, tuple(arg_types))
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:
@@ -515,7 +514,7 @@ def _shown(name: str, types: Types) -> str:
 
 @lru_cache(maxsize=4096)
 def _signature(name: str, types: tuple[pa.DataType, ...]) -> Signature:
-    """The signature of a function for plain types, by which alone it is found."""
+    """The signature of a function whose signature depends on plain types only."""
     return _SCALAR[name].signature(types)
 
 
@@ -523,13 +522,13 @@ def _signature(name: str, types: tuple[pa.DataType, ...]) -> Signature:
 
 
 def literal_as(literal: Literal) -> Literal:
-    """`literal` in the type that suits decimals that it meets: 1 is decimal(1, 0), what is no integer stays."""
+    """An integer literal as a decimal, for use with decimals: 1 is decimal(1, 0). Other literals are not changed."""
     if not isinstance(literal.value, int) or isinstance(literal.value, bool) or not pa.types.is_integer(literal.type):
         return literal
     return Literal(literal.value, pa.decimal128(len(str(abs(literal.value))), 0))
 
 
-# Functions whose arguments are of one kind, so that a literal can suit the others.
+# Functions whose arguments have one kind, so that literals can be converted to the kind of the others.
 _ALIKE = {
     "add", "subtract", "multiply", "modulo", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
     "is_distinct_from", "is_not_distinct_from", "coalesce", "nullif", "greatest", "least", "case", "in",
@@ -537,8 +536,8 @@ _ALIKE = {
 
 
 def suit_literals(name: str, arguments: Sequence[Expr], types: Types) -> tuple[list[Expr], list[pa.DataType]]:
-    """Arguments of one call with their integer literals suited to the others."""
-    # What an integer literal itself is of decides nothing, so it may count among the others.
+    """Arguments of a call with its integer literals converted to the kind of the other arguments."""
+    # The type of an integer literal never makes a difference here, so literals need not be excluded from `types`.
     if name not in _ALIKE or not any(map(pa.types.is_decimal, types)) or any(map(pa.types.is_floating, types)):
         return list(arguments), list(types)
     suited = [literal_as(argument) if isinstance(argument, Literal) else argument for argument in arguments]
@@ -585,11 +584,11 @@ def expr_type(expr: Expr, schema: pa.Schema, known: Mapping[int, pa.DataType] = 
             expr.function, expr.arguments, [expr_type(argument, schema, known) for argument in expr.arguments]
         )
         return resolve(expr.function, types, expr.arguments).result
-    raise PlanError(f"{expr!r} is no expression")
+    raise PlanError(f"{expr!r} is not an expression")
 
 
 def canonical(expr: Call) -> Call:
-    """The call with a function's own name: extract('dow', x) is day_of_week(x)."""
+    """Return the call by the function's name: extract('dow', x) is day_of_week(x)."""
     if expr.function != "extract" or len(expr.arguments) != 2:
         return expr
     part = expr.arguments[0]

@@ -1,4 +1,4 @@
-"""Functions of the current time, which is the same in all parts of a query."""
+"""Functions of the current time. The current time is the same in all parts of a query."""
 
 from __future__ import annotations
 

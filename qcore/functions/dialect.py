@@ -60,13 +60,13 @@ class Dialect:
     regexp_replace : {'first', 'all'}
         The matches that regexp_replace(s, pattern, new) without flags replaces.
     syntax : {'standard', 'spark'}
-        With 'standard' "x" is a name. With 'spark' it is a text, backslashes in texts escape, `x` is a name, and
-        functions and operators that Spark alone has, or that have another meaning in Spark, are those of Spark.
+        With 'standard' "x" is a name. With 'spark' it is a text, texts have backslash escapes, and `x` is a name.
+        Functions and operators that exist only in Spark, or have another meaning there, are those of Spark.
     time_pattern : {'postgresql', 'java'}
         The language of a pattern without % in to_char and to_date: 'YYYY-MM-DD HH24:MI' or 'yyyy-MM-dd HH:mm'.
     name_case : {'any', 'lower'}
-        With 'any' names match in any case and keep theirs. With 'lower' names without quotes become lower case: the
-        column of `select ID as Total` is Total or total.
+        With 'any' names match in any case, and results keep the spelling. With 'lower' unquoted names are converted to
+        lower case: the column of `select ID as Total` is Total or total.
     similar_to : {'standard', 'regexp'}
         The pattern of SIMILAR TO: that of the standard, with % and _ as in LIKE, or a regular expression that matches
         the whole text.

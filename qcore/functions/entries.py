@@ -1,4 +1,4 @@
-"""Entries of function tables: what a name takes and gives, and how its call becomes an expression."""
+"""Entries of function tables: the arguments and the result of a name, and how its call becomes an expression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Build = Callable[..., Bound]
 
 @record(frozen=True, slots=True)
 class Entry:
-    """A function under one name. `takes` and `gives` say to a reader what (docs/FUNCTIONS.md)."""
+    """A function under one name. `takes` and `gives` describe its arguments and its result for docs/FUNCTIONS.md."""
 
     takes: str
     gives: str
@@ -25,12 +25,15 @@ class Entry:
     most: int
 
 
-#: Entries by name. A text is another name for the function: one of a table or of the engine.
+#: Entries by name. A text is an alias: the name of another entry, or of a function of the engine.
 Table = Mapping[str, Entry | str]
 
 
 def entry(takes: str, gives: str, build: Build) -> Entry:
-    """An entry. The number of arguments follows from `takes`: of "text, [integer]" one or two, of "any, …" any."""
+    """Make an entry.
+
+    The number of arguments follows from `takes`: one or two for "text, [integer]", any for "any, …".
+    """
     first = takes.partition(";")[0]
     words = [word.strip() for word in first.split(",") if word.strip()]
     needed = [word for word in words if not word.startswith("[") and word != "…"]
@@ -38,5 +41,5 @@ def entry(takes: str, gives: str, build: Build) -> Entry:
 
 
 def written(takes: str, gives: str, build: Callable[..., Expr]) -> Entry:
-    """An entry of a function that is an expression over others, whatever the arguments' types."""
+    """Make an entry of a function that is an expression over others for all types of arguments."""
     return entry(takes, gives, lambda dialect, *arguments: derived(build, *arguments))

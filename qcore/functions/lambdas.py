@@ -1,6 +1,6 @@
-"""Functions of a list's elements by the names that SQL has for them: list_transform, list_filter, list_reduce.
+"""Functions of a list's elements by their names in SQL: list_transform, list_filter, list_reduce.
 
-A body is bound by whoever reads the query: `bind` gives its value from the values of its parameters.
+The frontend binds the body: `bind` returns its value for the values of its parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from qcore.functions.typed import constant, derived, engine_call
 
 #: The value of a lambda's body, from the values of its parameters.
 BindBody = Callable[[Sequence[Bound]], Bound]
-#: The engine's functions by the names that SQL has for them.
+#: The engine's functions by their names in SQL.
 LAMBDA_CALLS = {
     **{
         f"{kind}_{name}": own
@@ -43,18 +43,19 @@ def bind_lambda(
         As the query has it.
     lists : Bound
     n_parameters : int
-        How many parameters the lambda has: an element, or what elements come to and an element, then perhaps a place.
+        The number of the lambda's parameters: an element, or the result so far and an element, then optionally the
+        element's position.
     bind : callable
-        Gives the body's value.
+        Returns the body's value.
     new_name : callable
-        Gives a name that no column has.
+        Returns a name that no column has.
     first : Bound, optional
-        What a reduction begins with.
+        The first value of a reduction.
 
     Raises
     ------
     PlanError
-        The first argument is no list; the lambda has another number of parameters, or a value of the wrong type.
+        The first argument is not a list, or the lambda has another number of parameters or a value of the wrong type.
     """
     own = LAMBDA_CALLS[name.lower()]
     try:
@@ -69,7 +70,7 @@ def bind_lambda(
             )
         return _reduced(name, lists, element, bind, new_name, first)
     if not 1 <= n_parameters <= 2 or first is not None:
-        raise PlanError(f"{name} takes a list and a lambda of an element and, perhaps, its place")
+        raise PlanError(f"{name} takes a list and a lambda of an element and, optionally, its position")
     if n_parameters == 1:
         return _mapped(own, lists, element, lambda value: bind([value]), new_name)
     return _with_places(own, lists, bind, new_name)
@@ -88,7 +89,7 @@ def _mapped(
 
 
 def _with_places(own: str, lists: Bound, bind: BindBody, new: Callable[[], str]) -> Bound:
-    """The second parameter is the element's place: elements and places are zipped."""
+    """Bind a lambda whose second parameter is the element's position. Elements and positions are zipped."""
     pairs = _zipped(lists)
     pair = plain(element_type(pairs.type))
     made = _mapped(own, pairs, pair, lambda value: bind(_parts(value)), new)
@@ -115,7 +116,7 @@ def bind_comprehension(
 
 
 def _zipped(lists: Bound) -> Bound:
-    """The list of pairs of elements and their places."""
+    """The list of pairs of elements and their positions."""
     places = engine_call("generate_series", constant(1), engine_call("list_length", lists))
     return engine_call("list_zip", lists, places)
 
@@ -131,9 +132,7 @@ def _reduced(
     start = element if first is None else plain(first.type)
     body = bind([Bound(Column(columns[0]), start), Bound(Column(columns[1]), element)])
     if not pa.types.is_null(body.type) and pa.types.is_string(start) != pa.types.is_string(plain(body.type)):
-        raise PlanError(
-            f"{name}: what elements come to is {start} at first, and the lambda gives {body.type}; cast one of them"
-        )
+        raise PlanError(f"{name}: the first value is {start}, and the lambda returns {body.type}; cast one of them")
     result = common_type([start, body.type])
     if pa.types.is_decimal(result):
         # Each step might need a digit more.

@@ -1,7 +1,7 @@
 """Scalar functions that take or make lists, structs and maps: computed over Arrow arrays.
 
-The engine carries nested columns and computes none, so these are kernels of arrow_functions' kind. What moves whole
-arrays works on offsets; the rest goes value by value through Python.
+The engine passes nested columns on but does not compute them, so these kernels are arrow calls. Kernels that move whole
+arrays use offsets; the others compute value by value in Python.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from qcore_ext.data.nested import take_rows
 
 pc = late_module("pyarrow.compute")
 
-# Of an element of a list while Python has it: a word in the list and the value.
+# Estimated bytes of a list's element in Python: a pointer in the list, and the value.
 _ELEMENT_BYTES = 40
 
 # --- ways to make a kernel ---
 
 
 def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
-    """A kernel of a function from Python values to one; null where an argument is, unless `keeps_null` is False."""
+    """A kernel of a function of Python values. A null argument gives null unless `keeps_null` is False."""
 
     def kernel(*arguments: pa.Array | pa.Scalar) -> list[Any]:
         n = n_rows(arguments)
@@ -103,7 +103,7 @@ def _map(keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
     if None in keys:
         raise ValueError("a map has no null keys")
     if len(set(map(_key, keys))) < len(keys):
-        raise ValueError("a map has each key once")
+        raise ValueError("a map cannot have a key twice")
     return list(zip(keys, values, strict=True))
 
 
@@ -115,10 +115,10 @@ def _series(*bounds: int, inclusive: bool) -> list[int]:
     start, stop, *step = bounds if len(bounds) > 1 else (0, *bounds)
     by = step[0] if step else 1
     if by == 0:
-        raise ValueError("the step of a range is not 0")
+        raise ValueError("the step of a range cannot be 0")
     numbers = range(start, stop + (0 if not inclusive else 1 if by > 0 else -1), by)
     if (stop - start) // by > SERIES_MAX:
-        raise ValueError(f"a list of more than {SERIES_MAX} elements; among the tables, FROM range(…) streams")
+        raise ValueError(f"a list of more than {SERIES_MAX} elements; use FROM range(…), which has no limit")
     check_memory(len(numbers) * _ELEMENT_BYTES)
     return list(looked(numbers))
 
@@ -134,7 +134,7 @@ def _length(lists: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def _count(value: pa.Array | pa.Scalar) -> pa.Array:
-    """How many elements are not null."""
+    """The number of elements that are not null."""
     lists = _list_array(value, 1)
     _, lengths = spans(lists)
     present = np.concatenate([[0], np.cumsum(lists.flatten().is_valid().to_numpy(zero_copy_only=False))])
@@ -144,7 +144,7 @@ def _count(value: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> pa.Array:
-    """The element at an index from 1, or from the end where it is negative; null where there is none."""
+    """The element at an index from 1, or from the end if it is negative; null if there is none."""
     n = n_rows([value, index])
     lists = _list_array(value, n)
     starts, lengths = spans(lists)
@@ -156,7 +156,7 @@ def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> p
 
 def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
     """Elements `start` to `stop`, both included and counted from 1, or from the end. With a negative step `start` is
-    behind `stop`.
+    after `stop`.
     """
     if step == 0:
         raise ValueError("the step of a slice cannot be 0")
@@ -176,7 +176,7 @@ def _struct_extract(value: pa.Array | pa.Scalar, name: pa.Scalar) -> pa.Array:
 
 
 def _field_index(type_: pa.DataType, name: str) -> int:
-    """Position of a struct's field: of this name, or, when there is none, of this name in other letters' case."""
+    """Position of a struct's field of this name; if there is none, of the name in another case."""
     names = [field.name for field in type_]
     same = [i for i, given in enumerate(names) if given == name]
     similar = same or [i for i, given in enumerate(names) if given.lower() == name.lower()]
@@ -198,7 +198,7 @@ def _map_extract(entries: list[tuple[Any, Any]], key: Any) -> list[Any]:
 
 
 def _key(value: Any) -> Any:
-    """What stands for an element when it is compared with others: NaN is equal to NaN and above all numbers."""
+    """The value by which an element is compared. NaN equals NaN and is larger than all numbers."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     if isinstance(value, dict):
@@ -226,7 +226,7 @@ def _contains(value: pa.Array | pa.Scalar, wanted: pa.Array | pa.Scalar) -> pa.A
 
 
 def _position(elements: list[Any] | None, wanted: Any) -> int | None:
-    """From 1; a null is found as well."""
+    """The position of an element, from 1. A null can be found too."""
     if elements is None:
         return None
     key = _key(wanted)
@@ -249,13 +249,13 @@ def _has_all(elements: list[Any], others: list[Any]) -> bool:
 
 
 def _intersection(elements: list[Any], others: list[Any] | None) -> list[Any]:
-    """What the second list has that the first has too, each once, without nulls."""
+    """The elements of the second list that the first also has, without repetitions and nulls."""
     keys = {_key(element) for element in looked(elements) if element is not None}
     return [other for other in _distinct(others or []) if other is not None and _key(other) in keys]
 
 
 def _difference(elements: list[Any], others: list[Any]) -> list[Any]:
-    """What the first list has and the second has not, each once."""
+    """The elements of the first list that the second does not have, without repetitions."""
     keys = set(map(_key, looked(others)))
     return [element for element in _distinct(elements) if _key(element) not in keys]
 
@@ -265,7 +265,7 @@ def _count_distinct(elements: list[Any]) -> int:
 
 
 def _order(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[int]:
-    """The places, from 1, of the elements in their order."""
+    """The positions, from 1, of the elements in sorted order."""
     present = [place for place, element in enumerate(elements, 1) if element is not None]
     present.sort(key=lambda place: _key(elements[place - 1]), reverse=order.upper() == "DESC")
     missing = [place for place, element in enumerate(elements, 1) if element is None]
@@ -276,7 +276,7 @@ def _resize(elements: list[Any] | None, size: int | None, filling: Any = None) -
     if elements is None:
         return None
     if (size or 0) < 0:
-        raise ValueError(f"a list has no {size} elements")
+        raise ValueError(f"a list cannot have {size} elements")
     check_memory((size or 0) * _ELEMENT_BYTES)
     return [*elements, *[filling] * ((size or 0) - len(elements))][: size or 0]
 
@@ -292,7 +292,7 @@ def _concat(*lists: list[Any] | None) -> list[Any] | None:
 
 
 def _zip(*lists: list[Any] | None) -> list[Any]:
-    """Structs of the lists' elements at one place, null where a list has ended."""
+    """Structs of the lists' elements at the same position, null after the end of a list."""
     pairs = itertools.zip_longest(*(elements or [] for elements in lists))
     return [{str(place): value for place, value in enumerate(pair, 1)} for pair in pairs]
 
@@ -334,7 +334,7 @@ def _split(text: str, between: str, null: str | None = None) -> list[str | None]
 
 
 def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
-    """condition, value, …, the last value; arguments that are null constants never come here."""
+    """CASE: condition, value, …, the last value. The arguments have no null constants."""
     n = n_rows(arguments)
     conditions = [pc.fill_null(as_array(argument, n), False) for argument in arguments[:-1:2]]
     values = [as_array(argument, n) for argument in (*arguments[1:-1:2], arguments[-1])]
@@ -345,7 +345,7 @@ def _case(*arguments: pa.Array | pa.Scalar) -> pa.Array:
     return take_rows(together, pa.array(chosen * n + np.arange(n)))
 
 
-# How a part of nested values that is not nested becomes another type.
+# Converts a part of nested values that is not nested to another type.
 PartCast = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
@@ -372,7 +372,7 @@ def with_type(array: pa.Array, type_: pa.DataType, cast: PartCast = pa.Array.cas
 
 
 def element_type(type_: pa.DataType) -> pa.DataType:
-    """Of a list's elements. TypeMismatch for what is no list."""
+    """The type of a list's elements. TypeMismatch for another type."""
     if pa.types.is_null(type_):
         return type_
     if not is_list_of_any_layout(type_):
@@ -381,7 +381,7 @@ def element_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _of_list(result: Callable[[pa.DataType], pa.DataType], *more: pa.DataType, optional: int = 0) -> Function:
-    """A function of a list, whose elements' type says what it gives."""
+    """A function of a list. Its result type depends on the elements' type."""
 
     def resolve(types: Types) -> Signature:
         if pa.types.is_map(types[0]) and not more and result(INT64) == INT64:
@@ -393,7 +393,7 @@ def _of_list(result: Callable[[pa.DataType], pa.DataType], *more: pa.DataType, o
 
 
 def _with_element(result: pa.DataType | None, list_first: bool = True) -> Function:
-    """A function of a list and an element; it gives the list where `result` is None."""
+    """A function of a list and an element. It returns the list if `result` is None."""
 
     def resolve(types: Types) -> Signature:
         lists, element = types if list_first else types[::-1]
@@ -436,7 +436,7 @@ def _pack(types: Types, literals: Sequence[Any]) -> Signature:
     if len(types) % 2 or not all(isinstance(name, str) for name in names):
         raise TypeMismatch("it takes names, as text literals, and their values")
     if len(set(names)) < len(names):
-        raise TypeMismatch("a struct has each field once")
+        raise TypeMismatch("a struct cannot have a field twice")
     return Signature(pa.struct(list(zip(names, types[1::2], strict=True))), tuple(types))
 
 
@@ -452,7 +452,7 @@ def _field_of(types: Types, literals: Sequence[Any]) -> Signature:
 def _map_of(types: Types) -> Signature:
     keys, values = types
     if pa.types.is_null(element_type(keys)) or pa.types.is_null(keys):
-        # Arrow has no maps of keys without a type. They are empty, or their keys are nulls, which is an error.
+        # Arrow has no maps with keys of the null type. Such maps are empty, or their keys are null, which is an error.
         keys = pa.list_(STRING)
     return Signature(pa.map_(element_type(keys), element_type(values)), (keys, values))
 
@@ -463,7 +463,7 @@ def _maps(types: Types) -> Signature:
         raise TypeMismatch("it takes maps")
     key, item = (merged_type([plain(part(type_)) for type_ in given]) for part in (_key_type, _item_type))
     if any((type_.key_type, type_.item_type) != (key, item) for type_ in given):
-        raise TypeMismatch("the keys of the maps, and their values, are of one type")
+        raise TypeMismatch("the maps must have keys of one type and values of one type")
     return Signature(given[0], (given[0],) * len(types))
 
 
@@ -476,7 +476,7 @@ def _item_type(type_: pa.MapType) -> pa.DataType:
 
 
 def _merged_maps(*maps: list[tuple[Any, Any]] | None) -> list[tuple[Any, Any]] | None:
-    """The entries of all maps; of those with one key the last."""
+    """The entries of all maps. Of entries with the same key, the last is kept."""
     given = [entries for entries in maps if entries is not None]
     merged = {_key(key): (key, value) for entries in given for key, value in looked(entries)}
     return list(merged.values()) if given else None
@@ -602,7 +602,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     ),
     "map_extract": ArrowFunction(_of_map(lambda map_: pa.list_(map_.item_type), 2), _by_row(_map_extract)),
 }
-# What the compiler makes of conditions and null tests of nested values.
+# Functions that the compiler uses for conditions and null tests of nested values.
 NESTED_KERNELS: dict[str, Kernel] = {
     "case": _case,
     "coalesce": lambda *values: pc.coalesce(*values),

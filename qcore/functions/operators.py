@@ -33,7 +33,7 @@ _DAY_NANOS = 86_400_000_000_000
 
 
 def _integers(a: Bound, b: Bound) -> tuple[Bound, Bound]:
-    """Both sides of arithmetic. Next to a uint64 an integer constant is one too, as in DuckDB."""
+    """Both sides of arithmetic. An integer constant next to a uint64 becomes a uint64, as in DuckDB."""
     if a.type == pa.uint64() and _is_natural(b):
         return a, constant(literal_value(b), pa.uint64())
     if b.type == pa.uint64() and _is_natural(a):
@@ -79,7 +79,7 @@ def _signed(function: str, value: Bound) -> Bound:
 
 
 def _moved(function: str, a: Bound, b: Bound) -> Bound:
-    """A sum or difference, perhaps of dates, times and intervals."""
+    """A sum or difference of numbers, dates, times and intervals."""
     lists = [is_list_of_any_layout(plain(side.type)) for side in (a, b)]
     if function == "add" and all(lists):
         return engine_call("list_concat", a, b)
@@ -113,7 +113,7 @@ def is_of_whole_days(span: Expr) -> bool:
         return False
     if span.function != "multiply":
         return all(map(is_of_whole_days, children(span)))
-    # _product marks factors that are no integers by a cast.
+    # _product adds a cast to factors that are not integers.
     return any(map(is_of_whole_days, children(span))) and not any(
         isinstance(part, Cast) and part.to == FLOAT64 for part in children(span)
     )
@@ -129,7 +129,7 @@ def _product(a: Bound, b: Bound) -> Bound:
 
 
 def _factor(side: Bound) -> Bound:
-    """A factor of an interval: the interval, an integer, or a float, which shows by a cast."""
+    """A factor of an interval: the interval, an integer, or a float with a cast."""
     if pa.types.is_interval(side.type) or pa.types.is_integer(side.type):
         return side
     engine_call("abs", side)  # a number
@@ -277,7 +277,7 @@ def _glob_as_regexp(pattern: str) -> str:
 
 # --- zones -----------------------------------------------------------------------------------------------------------
 
-# The time of a text that says its offset from UTC.
+# Matches the time of a text with an offset from UTC.
 OFFSET = re.compile(r":\d\d(?:\.\d+)?\s*(?:Z|[-+]\d\d(?::?\d\d)?)\s*$")
 
 
@@ -351,5 +351,5 @@ OPERATORS: Table = {
     "is_unknown": "is_null",
     "is_not_unknown": "is_not_null",
 }  # fmt: skip
-# Names of operators that are no words, or that stand between their operands.
+# Names of operators that are not words, or that are written between their operands.
 SIGNS = frozenset(name for name in OPERATORS if not name.replace("_", "").isalpha())

@@ -1,4 +1,4 @@
-"""Signatures: what a function takes and gives, found from the types at hand."""
+"""Signatures: the argument types and the result type of a call, found from the types of its arguments."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from qcore.expression.tree import Expr, Literal
 from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric
 from qcore.record import record
 
-# Of arguments: no limit.
+# The maximum number of arguments of a function without a limit.
 MANY = 1 << 20
 
 
 @record(frozen=True)
 class Signature:
-    """What a call gives, and what its arguments become first."""
+    """The result type of a call, and the types to which its arguments are converted."""
 
     result: pa.DataType
     arguments: tuple[pa.DataType, ...]
@@ -25,9 +25,9 @@ class Signature:
 
 @record(frozen=True)
 class Function:
-    """A scalar function: how many arguments it takes, and how its signature follows from their types.
+    """A scalar function: its number of arguments, and the function that finds its signature from their types.
 
-    `takes` and `gives` say so to a reader (docs/FUNCTIONS.md).
+    `takes` and `gives` describe its arguments and its result for docs/FUNCTIONS.md.
     """
 
     arguments_min: int
@@ -48,12 +48,12 @@ class Function:
 def literal_function(
     fewest: int, most: int, resolve: Callable[[Types, Sequence[Any]], Signature], takes: str, gives: str
 ) -> Function:
-    """A function whose result's type depends on the values of arguments that are literals; the others come as None."""
+    """A function whose result type depends on the values of literal arguments. Other arguments are passed as None."""
     return Function(fewest, most, lambda types: resolve(types, [None] * len(types)), takes, gives, resolve)
 
 
 def numbers(types: Types) -> list[pa.DataType]:
-    """Argument types of arithmetic: null and text become what the other side is."""
+    """Argument types of arithmetic. Null and text are converted to the type of the other side."""
     others = [type_ for type_ in types if not pa.types.is_null(type_) and not pa.types.is_string(type_)]
     stand_in = others[0] if others else FLOAT64 if any(map(pa.types.is_string, types)) else INT64
     result = [stand_in if pa.types.is_null(type_) or pa.types.is_string(type_) else type_ for type_ in types]
@@ -63,7 +63,9 @@ def numbers(types: Types) -> list[pa.DataType]:
 
 
 def converts(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a function of `wanted` takes `given`: null anything, integers each other, floats any number."""
+    """Whether an argument of type `given` can be converted to `wanted`: null to any type, an integer to other integers,
+    a number to a float.
+    """
     if given == wanted or pa.types.is_null(given):
         return True
     if pa.types.is_floating(wanted):
@@ -74,7 +76,7 @@ def converts(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def fixed(result: pa.DataType, *wanted: pa.DataType, optional: int = 0) -> Function:
-    """A function of these types; the last `optional` may be left out."""
+    """A function of these types. The last `optional` arguments may be omitted."""
 
     def resolve(types: Types) -> Signature:
         taken = wanted[: len(types)]
@@ -95,14 +97,14 @@ _WORDS = {
 
 
 def type_word(type_: pa.DataType) -> str:
-    """A type as users call it."""
+    """The name of a type for users."""
     if pa.types.is_interval(type_):
         return "interval"
     return _WORDS.get(str(type_), "text" if type_ == STRING else str(type_))
 
 
 def n_arguments(fewest: int, most: int) -> str:
-    """How many arguments a function takes, in words."""
+    """The number of arguments that a function takes, in words."""
     if most == MANY:
         return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
     return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"

@@ -1,1 +1,1 @@
-"""From a plan to the engine's pipelines of operators."""
+"""Translation of plans to the engine's pipelines of operators."""

@@ -1,4 +1,4 @@
-"""Expressions to vector programs: names bound, conversions inserted, constants folded, common parts shared.
+"""Compiles expressions to vector programs: binds names, inserts conversions, folds constants and shares equal parts.
 
 The tree is walked once, bottom up. Each distinct part becomes one step of the program, so a part that two expressions
 have in common is computed once. Functions that need more than a step of their name are in the tables of scalar_calls
@@ -115,7 +115,7 @@ def _compile(program: ProgramBuilder, expr: Expr) -> int:
         return _case(program, expr)
     if isinstance(expr, Call):
         return _call(program, expr)
-    raise PlanError(f"{expr!r} is no expression")
+    raise PlanError(f"{expr!r} is not an expression")
 
 
 def _literal(program: ProgramBuilder, expr: Literal) -> int:
@@ -125,7 +125,7 @@ def _literal(program: ProgramBuilder, expr: Literal) -> int:
     try:
         return program.constant(scalar_of(expr.value, type_))
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
-        raise PlanError(f"the literal {expr.value!r} is no {type_}: {error}") from None
+        raise PlanError(f"the literal {expr.value!r} is not of type {type_}: {error}") from None
 
 
 def _case(program: ProgramBuilder, expr: Case) -> int:
@@ -279,7 +279,7 @@ def _stored_value(scalar: pa.Scalar) -> int | bytes | None:
 
 
 def compile_unnest(node: p.Unnest, schema: pa.Schema) -> tuple[Schema, list[int], list[int]]:
-    """What the Unnest operator takes for an input of this schema: the output schema, for each output column its input
+    """The arguments of the Unnest operator for an input schema: the output schema, for each output column its input
     column (or -1 - i for the elements of list i), and the positions of the lists.
     """
     names = dict(node.lists)

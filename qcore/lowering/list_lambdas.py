@@ -111,7 +111,7 @@ def _fold(
 def _fold_elements(
     body: _Body, elements: _Elements, sofar: pa.Array, at: int, captured: Sequence[pa.Array]
 ) -> pa.Array:
-    """Apply the body to the next element of all rows at once, until no row has a next element."""
+    """Apply the body to the next element of all rows together, until no row has a next element."""
     starts = np.cumsum(elements.lengths) - elements.lengths
     sofar = sofar if sofar.type == body.first else with_type(sofar, body.first)
     rows = np.arange(len(elements.lengths))

@@ -1,8 +1,8 @@
-"""Lowered plans, which hold what all runs of a plan have in common, and runs, which hold the rest.
+"""Lowered plans, which any number of runs use, and the state of a run.
 
-Lowering a plan takes longer than beginning a run of it. So a plan that is run again is lowered once: the shape of its
-pipelines, schemas, sort keys, calls and compiled programs are kept. Operators, and what the drivers of a pipeline share
-(split queues, join bridges, exchange queues, limits, files that are written), are made for each run.
+Lowering a plan takes longer than starting a run of it, so a plan that is run again is lowered once. A lowered plan has
+the shape of the pipelines, schemas, sort keys, calls and compiled programs. Operators, and the state that the drivers
+of a pipeline share (split queues, join bridges, exchange queues, limits, output files), are made for each run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
 
 
 class Run:
-    """What one run of a lowered plan has of its own.
+    """The state of one run of a lowered plan.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Run:
     memory : Account
         The account of the query.
     parts : list
-        What the drivers of one or more pipelines share.
+        The objects that the drivers of one or more pipelines share.
     split_queues : dict of str to SplitQueue
         The queue of each scan node by its id.
     results : BatchQueue or None
@@ -100,7 +100,7 @@ class Run:
 
 # (driver, run) → the driver's operator in this run.
 MakeOperator = Callable[[int, Run], Any]
-# A run → what its drivers share: an element of `run.parts`.
+# Makes an element of `run.parts`, an object that drivers share, from a run.
 MakePart = Callable[[Run], Any]
 
 
@@ -120,9 +120,9 @@ class Pipeline:
 
 @record(frozen=True)
 class LoweredPlan:
-    """A plan as pipelines, in the order in which they were closed; the last one gives the result.
+    """A plan as pipelines, in the order in which they were closed. The last one returns the result.
 
-    It holds nothing of a run: any number of runs may use it, at the same time too.
+    It has no state of a run. Any number of runs may use it, also at the same time.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class LoweredPlan:
     scans : mapping of str to Scan
         The scan nodes whose splits come from the task, by id.
     parts : sequence of callables
-        Makers of what the drivers of a run share.
+        Functions that make the objects that the drivers of a run share.
     key_bounds : mapping of str to sequence of KeyBound
         The runtime filters of scans.
     results, output : int or None

@@ -35,7 +35,7 @@ def nested_call(program: ProgramBuilder, name: str, arguments: list[int], type_:
         equal = compare(program, "equal", arguments)
         return nested_case(program, [equal, program.null(type_), arguments[0]], type_)
     if name in ("greatest", "least"):
-        raise PlanError(f"{name} takes values that are no lists, structs or maps, not {type_}")
+        raise PlanError(f"{name} does not take lists, structs and maps; the argument is {type_}")
     return None
 
 

@@ -1,10 +1,10 @@
-"""Plan → pipelines of operators; the only place that builds operators.
+"""Lowers a plan to pipelines of operators. Only this module builds operators.
 
-The tree is cut at every input of a node but one and at LocalPartition (V2). A pipeline is a list of steps;
-each step makes one operator for one driver of a run, so that every driver gets instances of its own (V4). What drivers
-share (split queues, join bridges, exchange queues, limits) is a part of the run, made once for it and handed to the
-operators' constructors. Nothing here is of one run: a lowered plan may be run any number of times. Operators that few
-plans have are imported where they are made.
+A node with several inputs continues the pipeline of one of them. Each other input ends its own pipeline, and so does
+each LocalPartition. A pipeline is a list of steps. Each step makes one operator for one driver of a run, so that
+drivers do not share operators. The state that drivers share (split queues, join bridges, exchange queues, limits) is a
+part of the run. It is made once for each run and passed to the constructors of operators. A lowered plan has no state
+of a run and may be run any number of times. Operators that few plans have are imported where they are made.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Lowering:
 
     def scan(self, node: p.Scan) -> Pipeline:
         if node.id in self._scans:
-            raise PlanError(f"two scan nodes have the id {node.id!r}; give one another id")
+            raise PlanError(f"two scan nodes have the id {node.id!r}; give one of them another id")
         self._scans[node.id] = node
         pairs = list(zip(node.schema, node.columns, strict=True))
         schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
@@ -275,7 +275,7 @@ class Lowering:
     # --- subplans computed once ---
 
     def _note_shared(self, root: p.PlanNode) -> None:
-        """Note the shared subplans and how many places read each."""
+        """Count the readers of each shared subplan."""
         for node in root.walk():
             if isinstance(node, p.Shared):
                 self._shared[node.id] = node
@@ -383,7 +383,7 @@ class Lowering:
         pipeline = self.lower(node.child)
         steps = aggregate_steps(node.aggregate)
         if steps.needs_all_rows:
-            raise PlanError(f"node {node.id}: an aggregate of it has no partial state; use the whole Aggregate")
+            raise PlanError(f"node {node.id}: one of its aggregates has no partial state; use the whole Aggregate")
         if node.step == "partial":
             self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))
             return pipeline

@@ -26,8 +26,8 @@ RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 class RecursiveRows:
     """The rows of a recursive union as Arrow streams, which can be read once. `run` returns the batches of a plan.
 
-    A stream has one schema. If the rows of a round have wider types it ends, and `goes_on` is True: the next stream has
-    the wider ones.
+    A stream has one schema. If the rows of a round have wider types, the stream ends and `goes_on` is True. The next
+    stream has the wider types.
 
     `reader` is the account of the query that reads the streams. Stopping that query stops the current round.
 
@@ -103,7 +103,7 @@ class RecursiveRows:
             plan = _replace_working_table(repeated, node.key, self._table(working))
         raise ExecutionError(
             f"RecursiveUnion (node {node.id}): more than {node.rounds_max:,} rounds of {node.key}; its recursive part "
-            "does not come to an end"
+            "does not end; add a condition or a LIMIT"
         )
 
     def _widen(self, batch: pa.RecordBatch) -> PyBatch:

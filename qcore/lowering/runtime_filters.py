@@ -1,4 +1,4 @@
-"""Runtime filters: the smallest and largest build key of a join limit what the scan of its probe side reads.
+"""Runtime filters: the smallest and largest build key of a join limit the rows that the scan of its probe side reads.
 
 The scan opens its first split when the tables of all joins above it in its pipeline are complete; until then the driver
 is blocked at the probe. It skips row groups without a key between the two, as it skips those that fail a filter of the

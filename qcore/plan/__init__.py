@@ -1,1 +1,1 @@
-"""Plans: nodes, schemas, names, and the steps that front doors share."""
+"""Plans: nodes, schemas, names, and the steps that frontends share."""

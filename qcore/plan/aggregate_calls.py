@@ -1,7 +1,7 @@
 """An Aggregate node as steps: inputs, calls of the aggregation operator, and expressions over its output.
 
-avg is sum over count. count(x) is the count of rows less the count of nulls, which costs nothing for a batch without
-nulls. Equal sums and counts of several aggregates of a node are computed once.
+avg is sum divided by count. count(x) is the number of rows minus the number of nulls, which costs nothing for a batch
+without nulls. Equal sums and counts of several aggregates of a node are computed once.
 """
 
 from __future__ import annotations
@@ -154,7 +154,10 @@ class _Builder:
 
 
 def _operator_type(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
-    """Type of a call of the operator. It has more functions than the catalogue, and order keys among the arguments."""
+    """Type of a call of the operator.
+
+    The operator has more functions than the catalogue. Arguments may be order keys.
+    """
     if function == "count_null":
         return pa.int64()
     if function in ("first_ordered", "last_ordered", "quantile_disc", "mode"):
@@ -169,7 +172,7 @@ def _needs_all_rows(calls: Sequence[OperatorCall]) -> bool:
 
 
 def constant_value(expr: Expr) -> Any:
-    """The value of a constant, which may be in casts. PlanError for another expression."""
+    """The value of a constant, which may be inside casts. PlanError for another expression."""
     while isinstance(expr, Cast):
         expr = expr.argument
     if not isinstance(expr, Literal):
@@ -178,7 +181,7 @@ def constant_value(expr: Expr) -> Any:
 
 
 def separator(expr: Expr) -> str:
-    """The separator that an argument of string_agg gives: empty for null. PlanError unless constant."""
+    """The separator of string_agg from its argument: empty for null. PlanError if it is not a constant."""
     try:
         value = constant_value(expr)
     except PlanError as error:
@@ -187,7 +190,7 @@ def separator(expr: Expr) -> str:
 
 
 def fraction(function: str, expr: Expr) -> float:
-    """The fraction that an argument of a quantile gives. PlanError unless it is a constant from 0 to 1."""
+    """The fraction of a quantile from its argument. PlanError unless it is a constant from 0 to 1."""
     try:
         value = constant_value(expr)
     except PlanError as error:

@@ -1,4 +1,4 @@
-"""An Aggregate as a partial and a final step, for rows that are in several tasks."""
+"""An Aggregate as a partial and a final step, for rows in several tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a subplan, for the places that cannot read a shared one."""
+"""Copies of a subplan, for readers that cannot use a shared one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from qcore.plan.nodes import (
     Values,
 )
 
-# Nodes that give the same rows each time they run.
+# Nodes that return the same rows each time they run.
 _STEADY = (
     DependentJoin,
     EnforceSingleRow,
@@ -39,13 +39,13 @@ _STEADY = (
     Unnest,
     Values,
 )
-# Aggregates whose result does not depend on the order of the rows, if it is no float.
+# Aggregates whose result, unless it is a float, does not depend on the order of the rows.
 _ORDERLESS = frozenset({"count", "sum", "min", "max", "avg", "bool_and", "bool_or"})
 
 
 def is_steady(node: PlanNode) -> bool:
-    """Whether the subplan certainly gives the same rows each time it runs. Limits, row numbers, sums of floats and
-    operators written in Python may not.
+    """Whether the subplan certainly returns the same rows each time it runs. Limits, row numbers, sums of floats and
+    operators written in Python may return other rows.
     """
     if isinstance(node, (Shared, SharedRead)):
         return is_steady(node.child if isinstance(node, Shared) else node.like)
@@ -62,7 +62,7 @@ def is_steady(node: PlanNode) -> bool:
 
 
 def copied(node: PlanNode, ids: NodeIds) -> PlanNode:
-    """The same subplan under new ids, with shared subplans of its own."""
+    """Return the same subplan under new ids, with separate copies of its shared subplans."""
     return _copied(node, ids, {})
 
 

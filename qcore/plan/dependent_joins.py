@@ -3,7 +3,7 @@
 The method is that of Neumann and Kemper, Unnesting Arbitrary Queries (BTW 2015). The distinct values of the outer
 columns, the *domain*, become columns of the subquery. They are joined with its inputs where expressions read them.
 Aggregates above group by them, windows and limits partition by them, and joins compare them if both sides have them.
-The result has the subquery's rows for every value of the domain. It is joined with the outer rows; nulls are equal.
+The result has the subquery's rows for every value of the domain. It is joined with the outer rows; null equals null.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, unnest_
 from qcore.plan.single_rows import ONE_FOR_EACH, gives_one_row, gives_one_row_at_most
 from qcore.record import record
 
-# Kinds of dependent joins that, without conditions, only ask whether there is a row.
+# Kinds of dependent joins that, without conditions, only test whether the right input has a row.
 _OF_EXISTENCE = frozenset({"left_semi", "left_anti", "mark", *NULL_AWARE_KINDS})
 # Join kinds whose output has the left side's copy of the domain in every row, and those with the right side's.
 _KEEPS_LEFT = frozenset({"inner", "left", "left_semi", "left_anti", "mark", *NULL_AWARE_KINDS})
@@ -63,7 +63,7 @@ _KEEPS_RIGHT = frozenset({"right", "right_semi", "right_anti"})
 
 
 def replace_dependent_joins(plan: PlanNode, ids: NodeIds, names: ColumnNames) -> PlanNode:
-    """The plan with other joins in place of DependentJoins. PlanError for a subquery that cannot be unnested."""
+    """Return the plan with ordinary joins in place of DependentJoins. PlanError if a subquery cannot be unnested."""
     return _Unnesting(ids, names).unnest(plan)
 
 
@@ -87,7 +87,7 @@ class _Unnesting:
         self._row_subqueries = RowSubqueries(self.ids, self.names, self._outer, self._puller)
 
     def unnest(self, node: PlanNode) -> PlanNode:
-        """The node, which reads no outer column, with dependent joins replaced. It keeps its schema."""
+        """Return a node that reads no outer column with its dependent joins replaced. The schema does not change."""
         if isinstance(node, Filter) and isinstance(node.child, DependentJoin):
             node = _simpler_filter(self.ids, node)
         if isinstance(node, DependentJoin):
@@ -100,8 +100,9 @@ class _Unnesting:
         return node if all(a is b for a, b in zip(new, node.children, strict=True)) else node.with_children(*new)
 
     def _replace_join(self, join: DependentJoin, recursions: Mapping[str, WorkingDomain] = NO_RECURSIONS) -> PlanNode:
-        """A join on the domain in place of a dependent join, whose left input has no dependent join. `recursions` are
-        those of whose working tables the right input reads the rows of one value of a domain, see Domain.
+        """Replace a dependent join, whose left input has no dependent join, by a join on the domain.
+
+        `recursions` are the recursive queries whose working tables the right input reads; see Domain.
         """
         join = self._simpler(join)
         read = self._outer.of(join.right)
@@ -120,7 +121,7 @@ class _Unnesting:
         return self._select(self._joined(join, domain.shared, right, values), join.schema.names)
 
     def _simpler(self, join: DependentJoin) -> DependentJoin:
-        """The join without what its kind does not ask of the right input, and with the check of a scalar subquery."""
+        """Drop parts of the right input that the kind of the join does not need. Add the check of a scalar subquery."""
         right = join.right
         if join.kind == "scalar":
             single = gives_one_row_at_most(right)
@@ -130,7 +131,7 @@ class _Unnesting:
         return join if right is join.right else join.with_fields(right=right)
 
     def _without_domain(self, join: DependentJoin) -> PlanNode | None:
-        """Nodes without a domain, perhaps with dependent joins that are simpler. None where there are none."""
+        """Replace the join by nodes without a domain, which may contain simpler dependent joins. None if impossible."""
         made = self._row_subqueries.replaced(join)
         if made is not None:
             return made
@@ -164,7 +165,7 @@ class _Unnesting:
         return None if made is None else self._select(made, join.schema.names)
 
     def _joined(self, join: DependentJoin, left: PlanNode, right: PlanNode, where: list[Expr]) -> PlanNode:
-        """The join of the kind and the conditions of a dependent one, under further conditions `where`."""
+        """The ordinary join with the kind and the conditions of a dependent one, and further conditions `where`."""
         kind, mark = join.kind, join.schema.names[-1]
         conditions = [part for condition in join.conditions for part in conjuncts(condition)]
         if kind in NULL_AWARE_KINDS:
@@ -177,7 +178,7 @@ class _Unnesting:
         return node if node.schema.names == names else select_columns(self.ids.new(), node, names)
 
     def _unnest_shared(self, node: Shared) -> Shared:
-        """The same node wherever it is read."""
+        """Unnest a shared subplan once, for all its readers."""
         if node.id not in self._shared:
             child = self.unnest(node.child)
             self._shared[node.id] = node if child is node.child else node.with_fields(child=child)
@@ -186,7 +187,7 @@ class _Unnesting:
     # --- adding the domain to nodes ---
 
     def _push(self, node: PlanNode, domain: Domain) -> tuple[PlanNode, DomainColumns]:
-        """The node's rows for each value of the domain: its columns, possibly more, and those of the domain."""
+        """Return the node's rows for each value of the domain, with the node's columns (or more) and the domain's."""
         if not self._reads(node, domain):
             rows, columns = domain.rows()
             below = self.unnest(node)
@@ -255,8 +256,8 @@ class _Unnesting:
     def _add_empty_totals(
         self, node: Aggregate, grouped: Aggregate, columns: DomainColumns, domain: Domain
     ) -> tuple[PlanNode, DomainColumns]:
-        """Add the row that an aggregate without keys gives for an empty input: nulls, and counts of 0. `grouped` has no
-        row for a value of the domain without rows.
+        """Add the row of an aggregate without keys over an empty input: nulls, and counts of 0. `grouped` lacks this
+        row for values of the domain without rows.
         """
         rows, outer = domain.rows()
         joined = make_join(self.ids, "left", rows, grouped, match_domain(outer, columns))
@@ -359,17 +360,17 @@ class _Unnesting:
     def _read_pushed(
         self, node: Shared, columns: Sequence[str], names: Sequence[str], domain: Domain
     ) -> tuple[PlanNode, DomainColumns]:
-        """These columns of a shared subplan, under these names, and those of the domain. The first reader has the
-        subplan itself. Each domain has a subplan of its own.
+        """These columns of a shared subplan, under these names, and those of the domain. The first reader contains the
+        subplan itself. Each domain has a separate subplan.
         """
         key = node.id, id(domain)
         if key not in self._pushed:
             of_others = any(name == node.id for name, _ in self._pushed)
             if of_others and not is_steady(node.child):
                 raise PlanError(
-                    f"the subplan {node.id} of a correlated subquery is read by a subquery inside it too, and may have "
-                    "other rows each time it runs (it has a limit, row numbers, sums of floats, random() or the like); "
-                    "write what it reads of the outer query into both subqueries"
+                    f"the subplan {node.id} of a correlated subquery is also read by a subquery inside it, and may "
+                    "have other rows each time it runs (it has a limit, row numbers, sums of floats, random() or "
+                    "similar); repeat its query in both subqueries"
                 )
             child, below = self._push(copied(node.child, self.ids) if of_others else node.child, domain)
             name = self.ids.numbered(node.id) if of_others else node.id
@@ -390,8 +391,8 @@ class _Unnesting:
         return read, {name: new[kept.index(column)] for name, column in below.items()}
 
     def _recursive(self, node: RecursiveUnion, domain: Domain) -> tuple[PlanNode, DomainColumns]:
-        """The rounds of all values at once: the working table has the domain's columns too. A round computes only with
-        the values for which the last one gave rows, since the recursion of the others has ended.
+        """Run the rounds of all values of the domain together. The working table also has the domain's columns. A round
+        uses only the values for which the last round returned rows, because the recursion of the others has ended.
         """
         start = domain.for_recursion()
         self._domains.append(start)
@@ -421,7 +422,7 @@ class _Unnesting:
         left, columns = self._push(node.left, domain)
         read = self._outer.of(node.right) & domain.outer_names
         if not read.isdisjoint(domain.recursions):
-            # It reads a working table, whose rows are those of one value of the domain.
+            # The subquery reads a working table, whose rows belong to one value of the domain.
             read |= columns.keys()
         arguments = (*node.arguments, *((name, columns[name]) for name in sorted(read) if name in columns))
         conditions = tuple(_with_domain(condition, columns) for condition in node.conditions)
@@ -489,7 +490,7 @@ _PUSHES: dict[type[PlanNode], Callable[..., tuple[PlanNode, DomainColumns]]] = {
 
 
 def _with_domain(expr: Expr, columns: DomainColumns) -> Expr:
-    """The expression with columns of the domain in place of outer columns."""
+    """Return the expression with columns of the domain in place of outer columns."""
     return replace_outer(expr, {name: Column(column) for name, column in columns.items()})
 
 
@@ -505,7 +506,7 @@ def _same_existence(node: PlanNode) -> PlanNode:
 
 
 def _check_outer_aggregate(one: AggregateCall, domain: Domain) -> None:
-    """PlanError for an aggregate over outer columns alone, which by the standard belongs to the outer query."""
+    """Raise PlanError for an aggregate over only outer columns. By the standard it belongs to the outer query."""
     of_outer = not domain.outer_names.isdisjoint(outer_names(*one.values))
     if of_outer and not any(map(column_names, one.values)):
         raise PlanError(
@@ -515,14 +516,14 @@ def _check_outer_aggregate(one: AggregateCall, domain: Domain) -> None:
 
 
 def _simpler_filter(ids: NodeIds, node: Filter) -> PlanNode:
-    """A filter above a dependent join, or what is the same with less work for the join."""
+    """Return a filter above a dependent join, or equivalent nodes with less work for the join."""
     moved = _move_conditions_down(ids, node)
     return without_mark(moved, ids) if isinstance(moved, Filter) else moved
 
 
 def _move_conditions_down(ids: NodeIds, node: Filter) -> Filter | DependentJoin:
-    """A filter above a scalar subquery's value. Conditions that do not read the value move below the join, so that the
-    subquery is computed for fewer rows.
+    """A filter above the value of a scalar subquery. Conditions that do not read the value are moved below the join, so
+    that the subquery is computed for fewer rows.
     """
     join = node.child
     assert isinstance(join, DependentJoin)

@@ -1,6 +1,6 @@
-"""The branches of an OR, and what they have in common.
+"""The branches of an OR, and their common conditions.
 
-(k = l and x) or (k = l and y) becomes k = l and (x or y). In SQL's three-valued logic both are the same, of nulls too.
+(k = l and x) or (k = l and y) becomes k = l and (x or y). Both forms are equal in SQL's three-valued logic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SYMMETRIC = frozenset({"equal", "not_equal", "is_distinct_from", "is_not_distin
 
 
 def factored(expr: Expr) -> Expr:
-    """The condition with what is common to the branches of each OR before that OR; itself where nothing is."""
+    """Return the condition with the common conditions of each OR's branches moved before that OR."""
     if not isinstance(expr, Call) or expr.function not in ("and", "or"):
         return expr
     if expr.function == "and":
@@ -26,7 +26,7 @@ def factored(expr: Expr) -> Expr:
     if not common:
         return expr if all(a is b for a, b in zip(made, written, strict=True)) else Call("or", tuple(made))
     rests = [[part for part in branch if not _has(common, part)] for branch in branches]
-    # A branch that asks for nothing else holds whenever another one does.
+    # If a branch has no other condition, the common conditions alone decide.
     return _joined(common if not all(rests) else [*common, Call("or", tuple(map(_joined, rests)))])
 
 
@@ -38,7 +38,7 @@ def disjuncts(expr: Expr) -> list[Expr]:
 
 
 def _common(branches: list[list[Expr]]) -> list[Expr]:
-    """What all branches have, each once."""
+    """The conditions that all branches have, without repetitions."""
     common: list[Expr] = []
     for part in branches[0]:
         if not _has(common, part):

@@ -22,8 +22,9 @@ class Domain:
     """The distinct values of outer columns. Each call of `rows()` makes a node of them with new column names.
 
     `recursions`, by working_name(), are recursive queries around the subquery whose working tables it reads. These
-    tables have the rows of every value of a domain around them, which `arguments` include. With `is_alone` nothing else
-    has the rows of `outer`: by default the join with the subquery has `shared`, and the values are read of it.
+    tables have rows for every value of an enclosing domain, whose columns are among `arguments`. By default the join
+    with the subquery contains `shared`, and the domain reads its values from there. With `is_alone` the domain contains
+    the rows of `outer` itself.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Domain:
         return node, {name: node.schema.names[position] for name, position in self._positions.items()}
 
     def for_recursion(self) -> Domain:
-        """The same domain inside a recursive query, which cannot read a shared subplan of the query around it.
+        """The same domain inside a recursive query, which cannot read a shared subplan of the enclosing query.
         PlanError if another run of the outer query might give other values.
         """
         outer = self.shared.child
@@ -76,7 +77,7 @@ class Domain:
 
 
 class WorkingDomain(Domain):
-    """The values of a domain for which the last round of a recursive query gave rows: the domain of the next round.
+    """The values of a domain for which the last round of a recursive query returned rows: the next round's domain.
 
     `outer` is the domain around the recursive query. `columns` are the working table's columns that have its values,
     after the query's own ones.
@@ -89,7 +90,7 @@ class WorkingDomain(Domain):
         self.schema, self.columns = schema, columns
 
     def for_recursion(self) -> Domain:
-        """The domain itself: each round makes its values anew."""
+        """The domain itself, because each round computes its values again."""
         return self
 
     def working_table(self, node: WorkingTable) -> tuple[PlanNode, DomainColumns]:

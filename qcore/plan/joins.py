@@ -1,4 +1,4 @@
-"""Making joins: which conditions are keys, and keys of one type on both sides."""
+"""Making joins: the choice of keys among the conditions, and keys of one type on both sides."""
 
 from __future__ import annotations
 

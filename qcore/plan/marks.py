@@ -1,4 +1,4 @@
-"""Mark joins of which a filter wants only the rows with, or only those without a match: semi and anti joins."""
+"""Mark joins below a filter that keeps only rows with a match, or only rows without: semi and anti joins."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _WITHOUT = {"mark": "left_anti", "null_aware_mark": "null_aware_anti"}
 
 
 def without_mark(node: Filter, ids: NodeIds) -> PlanNode:
-    """The filter above a semi or anti join, whose mark is a constant then, if its predicate asks for one value of the
-    mark of the mark join below it. Otherwise the node itself.
+    """Replace a mark join by a semi or anti join if the filter's predicate requires one value of its mark.
+
+    The mark is then a constant. Otherwise return the node unchanged.
     """
     join = node.child
     if not isinstance(join, (HashJoin, NestedLoopJoin, DependentJoin)) or join.kind not in MARK_KINDS:
@@ -38,8 +39,8 @@ def without_mark(node: Filter, ids: NodeIds) -> PlanNode:
 
 
 def _wanted(part: Expr, mark: str, is_known: bool) -> bool | None:
-    """The value of the mark that a condition asks for; None if it is about something else. `is_known` says that the
-    mark is never null.
+    """The value of the mark that a condition requires; None for another condition. With `is_known` the mark is never
+    null.
     """
     if isinstance(part, Column):
         return True if part.name == mark else None
@@ -47,7 +48,7 @@ def _wanted(part: Expr, mark: str, is_known: bool) -> bool | None:
         return None
     name, argument = part.function, part.arguments[0]
     if name == "not":
-        # NOT of what is false for null too asks for true or null.
+        # NOT of a condition that treats null as false requires true or null.
         turns = is_known or isinstance(argument, Column) or (isinstance(argument, Call) and argument.function == "not")
         found = _wanted(argument, mark, is_known) if turns else None
         return None if found is None else not found

@@ -11,8 +11,8 @@ from qcore.plan.planning_time import check_planning, note_moment
 
 
 class NodeIds:
-    """Gives new node ids "0", "1", … that are not taken. All parts of a plan share one object, and so the time at which
-    planning began.
+    """Makes new node ids "0", "1", … that are not taken. All parts of a plan share one object, and with it the time at
+    which planning began.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -53,7 +53,7 @@ class NodeIds:
 
 
 class ColumnNames:
-    """Gives column names that are not taken: x, x_1, x_2 …"""
+    """Makes column names that are not taken: x, x_1, x_2 …"""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)

@@ -175,9 +175,9 @@ class Aggregate(Unary):
 class AggregateStep(Unary):
     """One of the two steps of an Aggregate whose input rows are in several tasks.
 
-    `step` "partial" reads rows and gives keys and partial states, at least one row for each group. "final" reads the
-    rows of all partial steps and gives the output of `aggregate`, whose child stands for the rows that the partial step
-    reads: a Scan without a source. qcore.plan.aggregate_steps makes both.
+    `step` "partial" reads rows and returns keys and partial states, at least one row for each group. "final" reads the
+    rows of all partial steps and returns the output of `aggregate`. The child of `aggregate` is a Scan without a
+    source, a placeholder for the rows of the partial step. qcore.plan.aggregate_halves makes both.
     """
 
     step: str
@@ -195,7 +195,7 @@ class SortKey:
 
 @record(frozen=True, eq=False)
 class ColumnDistance:
-    """A distance of each row's own: the value of an int64 column, which is neither negative nor null."""
+    """A distance that depends on the row: the value of an int64 column, which is neither negative nor null."""
 
     column: str
     is_preceding: bool
@@ -294,16 +294,16 @@ class NestedLoopJoin(Binary):
 
 @record(frozen=True, eq=False)
 class DependentJoin(Binary):
-    """Each row of the left input with what `right` gives for it. `arguments` has (name, column) pairs: the OuterColumn
-    of that name in `right` is that column of `left`. Names are unique among all dependent joins of a plan; a join
-    inside `right` may read the outer columns of the joins around it too. Without arguments `right` is the same for all
-    rows.
+    """Join of each row of the left input with the result of `right` for that row. `arguments` has (name, column) pairs:
+    the OuterColumn of that name in `right` is that column of `left`. Names are unique among all dependent joins of a
+    plan. A join inside `right` may also read the outer columns of enclosing joins. Without arguments `right` has the
+    same rows for all rows of `left`.
 
     `conditions` are expressions over the columns of both sides, all true for a match. `kind` is one of:
 
     - scalar: the left columns, and the one column of `right`, without conditions. Its value is null if there is no row,
       and there is an ExecutionError if there is more than one.
-    - inner, left: the left columns and the right ones, as of these joins (LATERAL).
+    - inner, left: the left columns and the right ones, as in these joins (LATERAL).
     - left_semi, left_anti: the left rows that have a match, or have none (EXISTS, NOT EXISTS; IN as a filter).
     - mark: the left columns, and a boolean: whether there is a match (EXISTS as a value).
     - null_aware_mark: the left columns, and the boolean of IN and of comparisons with ANY: true if the conditions are
@@ -370,7 +370,7 @@ class WorkingTable(PlanNode):
 @record(frozen=True, eq=False)
 class RecursiveUnion(PlanNode):
     """WITH RECURSIVE: the rows of the first input, then in rounds those of the second input over the rows of the
-    previous round, until a round gives none.
+    previous round, until a round returns none.
 
     With `distinct`, rows that are already in the output are dropped. Types are equal by position; names are those of
     the first input. More than `rounds_max` rounds are an ExecutionError.
@@ -432,7 +432,7 @@ class Unnest(Unary):
     """One row for each element of lists, which are unnested in parallel. Values of other columns are repeated.
 
     `lists` are (column, name of its elements) pairs; the elements replace the list column. With `outer`, a row without
-    elements gives one row of nulls. `ordinality` names an additional last column, int64: the element's number in its
+    elements becomes one row of nulls. `ordinality` names an additional last column, int64: the element's number in its
     list, from 1.
     """
 

@@ -1,4 +1,4 @@
-"""Joins of IN and of comparisons with ANY or ALL, which are null where it is unknown whether there is a match."""
+"""Joins of IN and of comparisons with ANY or ALL. Their result is null if it is unknown whether there is a match."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def make_null_aware_join(
     mark: str = "",
 ) -> PlanNode:
     """A null_aware_mark or null_aware_anti join. `where` selects the right rows with which a left row is compared; null
-    is as false there. `compared` are the conditions of a match, which may be unknown. The output may have more columns
+    counts as false there. `compared` are the conditions of a match, which may be null. The output may have more columns
     than such a join.
 
-    The engine's own join takes one pair of keys. With more, a mark join finds matches, and another one those that are
-    unknown; an anti join finds both at once.
+    The engine's null-aware joins take one pair of keys. For more keys one mark join finds matches, and another one
+    finds comparisons that are null. A single anti join finds both.
     """
     pairs, rest = split_conditions(compared, left.schema, right.schema)
     if not where and not rest and len(pairs) == len(compared) == 1:

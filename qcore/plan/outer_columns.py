@@ -1,4 +1,4 @@
-"""Outer columns: which of them the nodes of a subquery read, and expressions with other columns in their place."""
+"""Outer columns: those that the nodes of a subquery read, and their replacement in expressions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NONE: frozenset[str] = frozenset()
 
 
 class OuterReads:
-    """Tells the outer columns that a node and the nodes below it read from the queries around them. Each node is looked
-    at once.
+    """Finds the outer columns that a node and the nodes below it read from enclosing queries. Each node is visited
+    once.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class OuterReads:
 
 
 def working_name(key: str) -> str:
-    """What stands for the working table of a recursive query among the names of outer columns."""
+    """The name that represents the working table of a recursive query among the names of outer columns."""
     return f"working table {key}"
 
 
@@ -63,7 +63,7 @@ def outer_names(*expressions: Expr) -> frozenset[str]:
 
 
 def replace_outer(expr: Expr, by_name: Mapping[str, Expr]) -> Expr:
-    """The expression with others in place of outer columns; those that `by_name` does not have stay."""
+    """Return the expression with others in place of outer columns. Columns that are not in `by_name` are kept."""
     if isinstance(expr, OuterColumn):
         return by_name.get(expr.name, expr)
     parts = children(expr)

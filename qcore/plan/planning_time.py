@@ -1,4 +1,4 @@
-"""The timeout of a query while it is planned, and whether the plan holds the time of planning.
+"""The timeout of a query while it is planned, and whether the plan contains the time of planning.
 
 Steps that a query can repeat without limit check the timeout.
 """
@@ -19,7 +19,7 @@ _moments: ContextVar[list[int] | None] = ContextVar("moments_of_plan", default=N
 
 @contextmanager
 def limit_planning(timeout: float | None) -> Iterator[None]:
-    """In this context check_planning() raises Timeout after so many seconds. An outer limit stays in force instead."""
+    """A context in which check_planning() raises Timeout after so many seconds. An outer limit remains in force."""
     if timeout is None or _limit.get() is not None:
         yield
         return
@@ -40,7 +40,7 @@ def check_planning() -> None:
 
 @contextmanager
 def watch_moments() -> Iterator[list[int]]:
-    """In this context collect the times, in ns since 1970, that plans hold as constants, such as now().
+    """A context that collects the times, in ns since 1970, that plans contain as constants, such as now().
 
     A plan with one belongs to one query.
     """
@@ -53,7 +53,7 @@ def watch_moments() -> Iterator[list[int]]:
 
 
 def note_moment(nanos: int) -> int:
-    """Return `nanos`, a time that a plan will hold as a constant."""
+    """Record and return `nanos`, a time that a plan will contain as a constant."""
     found = _moments.get()
     if found is not None:
         found.append(nanos)

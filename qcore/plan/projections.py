@@ -47,7 +47,7 @@ def exact_columns(ids: NodeIds, names: ColumnNames, node: PlanNode, columns: Seq
 
 
 def rename_result(ids: NodeIds, node: PlanNode, names: Sequence[str]) -> PlanNode:
-    """The node with the query's column names if these are unique. A sort stays on top."""
+    """Return the node with the query's column names if these are unique. A sort remains the top node."""
     if len(set(names)) != len(names) or len(names) != len(node.schema) or list(names) == node.schema.names:
         return node
     schema = pa.schema([field.with_name(name) for field, name in zip(node.schema, names, strict=True)])

@@ -28,16 +28,17 @@ from qcore.plan.outer_columns import OuterReads, outer_names
 from qcore.plan.schema import MARK_KINDS, aggregate_schema, join_schema, project_schema, unnest_schema
 from qcore.record import record
 
-# Kinds of joins that give rows of the left input, unchanged and each on its own.
+# Join kinds whose output rows each contain one left row, unchanged.
 _OF_LEFT_ROWS = frozenset({"left", "left_semi", "left_anti", "null_aware_anti", *MARK_KINDS})
 
 
 @record(frozen=True)
 class Pulled:
-    """A node that reads no outer column: the rows of a subquery, those included for which `conditions` are not true.
+    """A subquery without its conditions on outer columns. `node` reads no outer column.
 
-    It has the subquery's columns, possibly more, except for those in `computed`: by their names, expressions over the
-    node's columns and outer columns. Conditions are such expressions too.
+    The rows of the subquery are those rows of `node` for which `conditions` are true. `node` has the subquery's
+    columns, and possibly more, except for those in `computed`. These are, by name, expressions over the node's columns
+    and outer columns. Conditions are such expressions too.
     """
 
     node: PlanNode
@@ -47,8 +48,8 @@ class Pulled:
 
 @record
 class ConditionPuller:
-    """Pulls conditions on outer columns out of subqueries. `without_dependent` is an ordinary join in place of a
-    dependent one inside a subquery, or None if it cannot be made one without a domain.
+    """Pulls conditions on outer columns out of subqueries. `without_dependent` replaces a dependent join inside a
+    subquery by an ordinary join; it returns None if that needs a domain.
     """
 
     ids: NodeIds
@@ -57,7 +58,7 @@ class ConditionPuller:
     without_dependent: Callable[[DependentJoin], PlanNode | None]
 
     def pull(self, node: PlanNode, names: Collection[str]) -> Pulled | None:
-        """The node without the outer columns `names`. None if it has to be computed for each of their values."""
+        """Return the node without the outer columns `names`. None if it must be computed for each of their values."""
         if self.outer.of(node).isdisjoint(names):
             return Pulled(node)
         if isinstance(node, Filter):
@@ -101,7 +102,7 @@ class ConditionPuller:
         for name, expr in zip(node.schema.names, node.expressions, strict=True):
             expr = substitute(expr, computed_below) if computed_below else expr
             (own if outer_names(expr).isdisjoint(names) else computed)[name] = expr
-        # Conditions and computed columns read columns below the projection: it has to pass them on.
+        # Conditions and computed columns read columns below the projection, so the projection must pass them on.
         given = {expr.name: name for name, expr in own.items() if isinstance(expr, Column)}
         passed: dict[str, Expr] = {}
         for part in (*below.conditions, *computed.values()):
@@ -148,8 +149,8 @@ class ConditionPuller:
         return Pulled(made, tuple(pulled), tuple(computed.items()))
 
     def _aggregate(self, node: Aggregate, names: Collection[str]) -> Pulled | None:
-        """Groups in which the conditions are true for all rows or for none: those that read keys, and equalities with
-        outer columns, which become keys.
+        """Pull conditions above an aggregate. They must be true for all rows of a group or for none. That holds for
+        conditions on keys, and for equalities with outer columns, whose other sides become keys.
         """
         if not node.keys or node.grouping_sets is not None:
             return None
@@ -157,7 +158,9 @@ class ConditionPuller:
         return None if grouped is None else Pulled(*grouped)
 
     def grouped(self, node: Aggregate, names: Collection[str]) -> tuple[Aggregate, tuple[Expr, ...]] | None:
-        """The aggregate with the keys of equalities with outer columns as further keys, and these conditions."""
+        """Return the aggregate with the values that equalities compare with outer columns as further keys, and these
+        conditions over the groups.
+        """
         below = self.pull(node.child, names)
         if below is None:
             return None
@@ -179,8 +182,8 @@ class ConditionPuller:
         return made_node, tuple(conditions)
 
     def _condition_of_groups(self, part: Expr, keys: list[tuple[str, Expr]], names: Collection[str]) -> Expr | None:
-        """The condition over the keys of groups, to which an equality adds its own. None if a group may have rows for
-        which it is true and others for which it is not.
+        """Return the condition over the keys of groups. An equality adds a key. None if the condition may be true for
+        some rows of a group and false for others.
         """
         sides = equality_sides(part, names)
         if sides is not None:
@@ -209,7 +212,9 @@ class ConditionPuller:
 
 
 def equality_sides(part: Expr, names: Collection[str]) -> tuple[Expr, Expr] | None:
-    """Of an equality of a value of the subquery with one of the outer columns `names` alone: both, in this order."""
+    """The two sides of an equality between a value of the subquery and a value of the outer columns `names`, in this
+    order; None for another condition.
+    """
     if not isinstance(part, Call) or part.function not in ("equal", "is_not_distinct_from"):
         return None
     a, b = part.arguments

@@ -1,6 +1,6 @@
-"""random() and uuid(): an operator below the expression adds a column, so that a row has one value in all places.
+"""random() and uuid(): an operator below the expression adds a column, so that all uses in a row have the same value.
 
-The operator is written in Python: no rule of the optimizer copies, moves or shares those.
+The operator is written in Python, because no rule of the optimizer copies, moves or shares such operators.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from qcore.record import record
 
 @record(frozen=True)
 class PlanResult:
-    """A plan as read.
+    """A plan that a frontend has read.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class PlanResult:
     output_names : list of str
         The query's names of the result's columns. A name may occur more than once.
     files : dict
-        Paths by table name, for tables that the plan gives as files.
+        Paths by table name, for tables that are files named in the plan.
     """
 
     plan: PlanNode

@@ -1,8 +1,8 @@
-"""Subqueries of one row: what they compute of it is computed on the outer rows themselves.
+"""Subqueries of one row. Their expressions are computed on the outer rows.
 
 SELECT f(sum(x), outer.y) FROM u WHERE u.k = outer.k has one row for each outer row. The sums of all k are joined with
-the outer rows, and projections above compute the rest. Where even the aggregate reads the row itself, or values without
-a table as in (SELECT outer.x + 1), nothing is joined at all. Lists of the outer row are unnested in the same way.
+the outer rows, and projections above compute the rest. A subquery that only reads the outer row, such as
+(SELECT outer.x + 1), needs no join. Lists of the outer row are unnested in the same way.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from qcore.plan.schema import join_schema, unnest_schema
 from qcore.plan.single_rows import ONE_FOR_EACH
 from qcore.record import record
 
-# Aggregates that are 0, not null, for an empty input.
+# Aggregates whose value for an empty input is 0 and not null.
 COUNTS = frozenset({"count", "regr_count"})
 _TRUE = Literal(True, pa.bool_())
 _FALSE = Literal(False, pa.bool_())
-# Kinds for which a row that the subquery does not give, or that has no match, is dropped.
+# Kinds that drop an outer row if the subquery has no row for it, or no match.
 _DROPPING = frozenset({"inner", "left_semi"})
 
 
 @record
 class _Rows:
-    """Outer rows with what has been computed of the subquery so far: by the names of its columns, expressions over
-    `node`. `present` are conditions for the subquery to have its row at all.
+    """Outer rows with the columns of the subquery that are computed so far: by name, expressions over `node`. The
+    subquery has a row for an outer row if the conditions `present` are true.
     """
 
     node: PlanNode
@@ -77,8 +77,8 @@ class RowSubqueries:
     puller: ConditionPuller
 
     def replaced(self, join: DependentJoin) -> PlanNode | None:
-        """The join's rows and columns, by nodes that may have dependent joins of simpler subqueries. None if the
-        subquery has other than one row, or if that would not be simpler.
+        """Replace the join by nodes that may contain dependent joins of simpler subqueries. None if the subquery may
+        have another number of rows than one, or if the result would not be simpler.
         """
         chain: list[PlanNode] = []
         node = join.right
@@ -138,8 +138,8 @@ class RowSubqueries:
         return _Rows(joined, columns)
 
     def _single_row(self, node: EnforceSingleRow, join: DependentJoin, names: frozenset[str]) -> _Rows | None:
-        """The only row for each key. That there is no other is checked where the value is computed: keys that no outer
-        row has may have more.
+        """The only row for each key. The expression of its value checks that there is no second row, because keys that
+        no outer row has may have several rows.
         """
         if self.outer.of(node).isdisjoint(names):
             return None
@@ -187,7 +187,7 @@ class RowSubqueries:
                 columns[name] = value
                 continue
             new = self.names.new(name)
-            # Where there is no row nothing is computed of it.
+            # If there is no row, its expressions are not computed.
             made[new] = value if not rows.present else Case(((_all(rows.present), value),))
             columns[name] = col(new)
         if made:
@@ -222,7 +222,7 @@ class RowSubqueries:
         return rows
 
     def _unnest(self, node: Unnest, rows: _Rows, join: DependentJoin) -> _Rows:
-        """The lists' copies are unnested: the outer rows keep theirs."""
+        """Unnest copies of the lists, because the outer rows keep theirs."""
         new = {name: self.names.new(name) for name, _ in node.lists}
         node_with_lists = add_columns(self.ids.new(), rows.node, {new[name]: rows.columns[name] for name in new})
         lists = tuple((new[name], self.names.new(element)) for name, element in node.lists)
@@ -263,7 +263,7 @@ class RowSubqueries:
 
 
 def _is_list_of_row(chain: Sequence[PlanNode], join: DependentJoin) -> bool:
-    """Whether the steps only unnest lists of the row: a row without elements then gives nulls."""
+    """Whether the steps only unnest lists of the row. A row without elements then becomes a row of nulls."""
     above = [step for step in chain if not isinstance(step, Project)]
     position = next(i for i, step in enumerate(chain) if isinstance(step, Unnest))
     renames = all(
@@ -273,7 +273,7 @@ def _is_list_of_row(chain: Sequence[PlanNode], join: DependentJoin) -> bool:
 
 
 def _truth(present: Sequence[Expr], compared: Sequence[Expr], may_be_null: bool) -> Expr:
-    """Whether there is a row, and a match; null if that is unknown and may be null."""
+    """Whether there is a row and a match. If this is unknown, the value is null with `may_be_null`, else false."""
     if not may_be_null:
         return Call("coalesce", (_all([*present, *compared]), _FALSE))
     return Case(((_all(present), _all(compared)),), _FALSE) if present else _all(compared)
@@ -294,13 +294,13 @@ def _name(expr: Expr) -> str:
 
 
 def _over_left(parts: Sequence[Expr], arguments: Sequence[tuple[str, str]]) -> list[Expr]:
-    """The expressions with columns of the left input in place of outer columns."""
+    """Return the expressions with columns of the left input in place of outer columns."""
     by_name: dict[str, Expr] = {name: col(column) for name, column in arguments}
     return [replace_outer(part, by_name) for part in parts]
 
 
 def _over(expr: Expr, columns: Mapping[str, Expr], outer: Mapping[str, Expr]) -> Expr:
-    """An expression of the subquery over the outer rows."""
+    """Translate an expression of the subquery to an expression over the outer rows."""
     if isinstance(expr, Column):
         return columns[expr.name]
     if isinstance(expr, OuterColumn):

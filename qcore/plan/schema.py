@@ -37,13 +37,13 @@ def unknown(kind: str, name: str, candidates: Iterable[str], where: str) -> Plan
 
 
 def check_columns(expr: Expr, schema: pa.Schema, where: str) -> None:
-    """PlanError for a column of the expression that `schema` lacks."""
+    """Raise PlanError for a column of the expression that `schema` lacks."""
     for name in sorted(column_names(expr)):
         check_column(name, schema, where)
 
 
 def check_column(name: str, schema: pa.Schema, where: str) -> None:
-    """PlanError unless `schema` has the column exactly once."""
+    """Raise PlanError unless `schema` has the column exactly once."""
     count = len(schema.get_all_field_indices(name))
     if count == 0:
         raise unknown("column", name, schema.names, where)
@@ -52,7 +52,7 @@ def check_column(name: str, schema: pa.Schema, where: str) -> None:
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
-    """PlanError for a name that occurs twice."""
+    """Raise PlanError for a name that occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -1,4 +1,4 @@
-"""Nodes that give one row, known from the plan alone."""
+"""Nodes that return one row, as far as the plan alone shows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from qcore.plan.nodes import (
     Window,
 )
 
-# Kinds of dependent joins that give one row for each row of the left input.
+# Kinds of dependent joins that return one row for each row of the left input.
 ONE_FOR_EACH = frozenset({"scalar", "mark", "null_aware_mark"})
 
 
 def gives_one_row(node: PlanNode) -> bool:
-    """Whether the node certainly gives exactly one row."""
+    """Whether the node certainly returns exactly one row."""
     if isinstance(node, Aggregate):
         return not node.keys and node.grouping_sets is None
     if isinstance(node, DependentJoin) and node.kind in ONE_FOR_EACH:
@@ -34,7 +34,7 @@ def gives_one_row(node: PlanNode) -> bool:
 
 
 def gives_one_row_at_most(node: PlanNode) -> bool:
-    """Whether the node certainly gives no more than one row."""
+    """Whether the node certainly returns at most one row."""
     if isinstance(node, (Limit, TopN)) and node.count is not None and node.count <= 1:
         return True
     if isinstance(node, (Project, OrderBy, Window, Filter, Limit, TopN)):

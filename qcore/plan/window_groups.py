@@ -1,4 +1,4 @@
-"""Window functions of a query's expressions: calls by partitions and order → Window nodes.
+"""Window functions of a query's expressions, as Window nodes for each partitioning and order.
 
 Calls over the same partitions and order share a node. A Project below computes arguments that are not columns.
 """
@@ -60,8 +60,8 @@ ALL_ROWS = Frame(WindowFrame("rows", None, None))
 
 @record
 class _Call:
-    """A call of the Window operator. Its `call` has no column names yet: the others have the values. `number` is None
-    for a constant.
+    """A call of the Window operator. Its `call` has no column names yet; the other fields have the values. `number` is
+    None for a constant.
     """
 
     call: WindowCall
@@ -74,7 +74,7 @@ class _Call:
 
     @property
     def values(self) -> list[Bound]:
-        """What it reads of each row."""
+        """The values that the call reads of each row."""
         parts = (self.argument, self.second, self.filter, self.number, self.frame.start, self.frame.end)
         return [part for part in parts if part is not None]
 

@@ -1,1 +1,1 @@
-"""Substrait plans → qcore plans."""
+"""The Substrait frontend: translates Substrait plans to qcore plans."""

@@ -1,4 +1,4 @@
-"""Substrait expressions → bound expressions."""
+"""Translation of Substrait expressions to bound expressions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ExpressionReader:
         self.names = names
         #: The subqueries around the expressions that are read, the outermost first.
         self.subqueries: list[Subquery] = []
-        #: What computes the window functions of the current projection; None: there may be none.
+        #: The object that computes the window functions of the current projection; None: they are not allowed here.
         self.windows: WindowValues | None = None
         self._readers: dict[str, Callable[[Any, Scope], Bound]] = {
             "selection": self.field,
@@ -125,7 +125,7 @@ class ExpressionReader:
     def _window_function(self, message: Any, scope: Scope) -> Bound:
         if self.windows is None or scope.parameters:
             name = self.function_name(message.function_reference)
-            raise PlanError(f"the window function {name} stands outside of a projection")
+            raise PlanError(f"the window function {name} is outside a projection")
         return self.windows.read(message, message.partitions, message.sorts)
 
     def _nested(self, message: Any, scope: Scope) -> Bound:

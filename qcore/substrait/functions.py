@@ -1,4 +1,4 @@
-"""Calls in Substrait → expressions: by the names of qcore.functions."""
+"""Translation of Substrait's function calls to expressions, by the names of qcore.functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substrait's joins, logical and physical → plan nodes."""
+"""Translation of Substrait's logical and physical joins to plan nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substrait literals → Literal expressions."""
+"""Translation of Substrait literals to Literal expressions."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _parse_plan(plan_bytes: bytes) -> Any:
     try:
         message.ParseFromString(plan_bytes)
     except Exception as error:
-        raise PlanError(f"the bytes are no Substrait plan, or one nested more than 100 levels deep: {error}") from None
+        raise PlanError(f"the bytes are not a Substrait plan, or nested more than 100 levels deep: {error}") from None
     _replace_own_types(message)
     return message
 
@@ -91,7 +91,7 @@ def _without_dependent_joins(reader: RelationReader, relation: Relation) -> Plan
 
 
 def _replace_own_types(message: Any) -> None:
-    """Give the known ones of the types that the plan declares the numbers that read_type() knows."""
+    """Renumber the plan's declared types that are known, to the numbers that read_type() uses."""
     declared = [part.extension_type for part in message.extensions if part.HasField("extension_type")]
     numbers = {part.type_anchor: OWN_TYPES[part.name][0] for part in declared if part.name in OWN_TYPES}
     if not declared:

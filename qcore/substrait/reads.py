@@ -1,4 +1,4 @@
-"""Substrait read relations → Scan and Values nodes."""
+"""Translation of Substrait's read relations to Scan and Values nodes."""
 
 from __future__ import annotations
 

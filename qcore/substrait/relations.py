@@ -1,7 +1,8 @@
-"""Substrait relations → plan nodes.
+"""Translation of Substrait relations to plan nodes.
 
-Substrait numbers columns, plans name them. Every column that is added here gets a name that is unique in the plan, so
-that the inputs of a join have different names. A projection that only selects columns becomes a list of names, no node.
+Substrait numbers columns, and plans name them. Every column that is added here gets a name that is unique in the plan,
+so that the inputs of a join have different names. A projection that only selects columns becomes a list of names, not a
+node.
 """
 
 from __future__ import annotations
@@ -340,7 +341,7 @@ class RelationReader:
         if kind == "round_robin":
             return Relation(LocalPartition(self.ids.new(), child.node.schema, child.node, "round_robin"), child.columns)
         if kind == "broadcast":
-            raise PlanError("a broadcast exchange is not supported: this process would get every row once a target")
+            raise PlanError("a broadcast exchange is not supported: this process would get every row once per target")
         return child
 
     def _window(self, message: Any) -> Relation:

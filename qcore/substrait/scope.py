@@ -1,4 +1,4 @@
-"""Where expressions of a Substrait plan stand, and what reading a relation gives."""
+"""Scopes of the expressions of a Substrait plan, and the relations that were read."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Scope:
 
 @record
 class Subquery:
-    """A subquery that is being read, in an expression at `scope`. `captured` has its outer columns by the column of
-    the scope that they are.
+    """A subquery that is being read, in an expression at `scope`. `captured` has its outer columns by their columns of
+    the scope.
     """
 
     scope: Scope

@@ -22,8 +22,7 @@ from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
 cdef enum:
     # The most calls in a row without progress. A few may occur, because another thread may make the operator ready
-    # between
-# two calls.
+    # between two calls.
     IDLE_MAX = 100
 
 ROLES = ("source", "operator", "sink")
@@ -135,7 +134,7 @@ cdef class PythonOperator(Operator):
         if self.role != "sink":
             promised = self.user.output_schema(given)
             if not hasattr(promised, "__arrow_c_schema__"):
-                raise ExecutionError(f"output_schema() gave a {class_name(type(promised))}, not a pyarrow.Schema")
+                raise ExecutionError(f"output_schema() returned a {class_name(type(promised))}, not a pyarrow.Schema")
             output = Schema(promised)
             if not schema_equal(output.schema, self.output_schema):
                 self.earlier.append(Schema.wrap(self.output_schema))
@@ -224,7 +223,7 @@ cdef class PythonOperator(Operator):
             return answer is True
         # The truth values of NumPy are accepted.
         if class_name(type(answer)) not in ("bool", "bool_"):
-            raise ExecutionError(f"{method}() gave {shown(answer)} instead of True or False")
+            raise ExecutionError(f"{method}() returned {shown(answer)} instead of True or False")
         return bool(answer)
 
     cdef bint wait(self, WaitToken* token) except -1:
@@ -248,7 +247,7 @@ cdef class PythonOperator(Operator):
         """Import what get_output returned."""
         cdef PyBatch batch
         if not isinstance(given, self.batch_class):
-            raise ExecutionError(f"get_output() gave a {class_name(type(given))}, not a pyarrow.RecordBatch or None")
+            raise ExecutionError(f"get_output() returned a {class_name(type(given))}, not a pyarrow.RecordBatch or None")
         if self.role == "sink":
             raise ExecutionError("returned a batch, but it is the sink; a sink returns None from get_output()")
         self.check_sizes(given)
@@ -273,7 +272,7 @@ cdef class PythonOperator(Operator):
         try:
             given.validate()
         except ValueError as error:         # pyarrow.ArrowInvalid
-            raise ExecutionError(f"get_output() gave a malformed batch: {error}") from error
+            raise ExecutionError(f"get_output() returned a malformed batch: {error}") from error
         return 0
 
     cdef bint was_promised(self, CSchema* schema) except -1:

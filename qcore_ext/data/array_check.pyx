@@ -66,7 +66,7 @@ cdef const char* offsets_fault(const int32_t* offsets, int64_t n, int64_t limit)
     if simd_kernels().or_steps(offsets, n) < 0:
         return b"its offsets descend or are negative"
     if offsets[n] > limit:
-        return b"its offsets leave the array they point into"
+        return b"its offsets point outside their array"
     return NULL
 
 
@@ -84,7 +84,7 @@ cdef const char* large_offsets_fault(
     if lengths > length_max:
         return b"a value of it is longer than 2 GiB"
     if offsets[n] > limit:
-        return b"its offsets leave the array they point into"
+        return b"its offsets point outside their array"
     return NULL
 
 
@@ -240,7 +240,7 @@ cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogi
     # Unions of older versions of Arrow have a validity bitmap, which is empty.
     cdef int64_t begin = rows.array.n_buffers - (2 if dense else 1)
     if begin < 0 or begin > 1 or at == NULL:
-        return b"it has another number of buffers than its type needs"
+        return b"its number of buffers differs from that of its type"
     for i in range(TYPE_CODES):
         lengths[i] = -1
     while at != NULL and at[1] != 0 and n_types < rows.array.n_children:
@@ -251,7 +251,7 @@ cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogi
         n_types += 1
         at = strchr(at + 1, c",")
     if rows.n > 0 and (rows.array.buffers[begin] == NULL or (dense and rows.array.buffers[begin + 1] == NULL)):
-        return b"it has no values where its length says that there are some"
+        return b"its buffer of values is missing"
     codes = <const int8_t*> rows.array.buffers[begin] + rows.first
     offsets = <const int32_t*> rows.array.buffers[begin + 1] + rows.first if dense else NULL
     for i in range(rows.n):
@@ -259,7 +259,7 @@ cdef const char* union_fault(const Rows* rows, const char* format) noexcept nogi
             return b"a row has an unknown type code"
         if dense:
             if offsets[i] < 0 or offsets[i] >= lengths[codes[i]]:
-                return b"its offsets leave the array they point into"
+                return b"its offsets point outside their array"
         elif lengths[codes[i]] < rows.first + rows.n:
             return b"one of its children is shorter than the array"
     return NULL
@@ -385,28 +385,28 @@ cdef const char* counts_fault(const Rows* rows) noexcept nogil:
     if array.null_count < -1 or array.null_count > array.length:
         return b"its null count is impossible for its length"
     if (expected >= 0 and array.n_buffers != expected) or array.n_buffers < 0:
-        return b"it has another number of buffers than its type needs"
+        return b"its number of buffers differs from that of its type"
     # Views number the buffers that they point into with 32 bits.
     if format[0] == c"v" and expected < 0 and not VIEW_BUFFERS < array.n_buffers <= STRING_BYTES_MAX:
-        return b"it has another number of buffers than its type needs"
+        return b"its number of buffers differs from that of its type"
     if array.n_buffers > 0 and array.buffers == NULL:
         return b"it has no buffers"
     if (array.dictionary == NULL) != (rows.layout.dictionary == NULL):
         return b"only one of the array and its type has a dictionary"
     if array.n_children != rows.layout.n_children or (array.n_children > 0 and array.children == NULL):
-        return b"it has another number of children than its type"
+        return b"its number of children differs from that of its type"
     for i in range(array.n_children):
         if array.children[i] == NULL:
-            return b"it has another number of children than its type"
+            return b"its number of children differs from that of its type"
     if expected > 0:
         if array.null_count > 0 and array.buffers[0] == NULL:
-            return b"it counts nulls but does not say which rows they are"
+            return b"it has nulls but no validity bitmap"
     elif format[0] == c"v" and array.null_count > 0 and array.buffers[0] == NULL:
-        return b"it counts nulls but does not say which rows they are"
+        return b"it has nulls but no validity bitmap"
     if (expected >= 2 or format[0] == c"v") and array.offset + array.length > BUFFERED_ROWS_MAX:
         return b"its length or offset is negative or too large"
     if rows.n > 0 and (expected >= 2 or format[0] == c"v") and array.buffers[1] == NULL:
-        return b"it has no values where its length says that there are some"
+        return b"its buffer of values is missing"
     return NULL
 
 
@@ -449,10 +449,10 @@ cdef const char* children_fault(const Rows* rows) noexcept nogil:
         return union_fault(rows, format)
     if format[1] == c"r":
         if rows.array.n_children != 2:
-            return b"it has another number of children than its type"
+            return b"its number of children differs from that of its type"
         return runs_fault(rows)
     if rows.array.n_children != 1:
-        return b"it has another number of children than its type"
+        return b"its number of children differs from that of its type"
     return list_fault(rows, format)
 
 

@@ -356,7 +356,7 @@ cdef class Stream:
         self.stream = given[0]
         given.release = NULL
         if self.stream.get_schema(&self.stream, &self.layout) != 0:
-            raise ExecutionError(f"the Arrow stream gives no schema: {self.last_error()}")
+            raise ExecutionError(f"the Arrow stream has no schema: {self.last_error()}")
         self.schema = schema_from_arrow(&self.layout)
         self.schema_object = Schema.wrap(self.schema)
         row_checks = getattr(source, "row_checks", None)

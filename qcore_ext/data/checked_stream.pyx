@@ -155,7 +155,7 @@ cdef class CheckedStream:
             message = checked_error(made)
             why = message.decode("utf-8", "replace") if message != NULL else "no reason given"
             made.release(made)      # not while an error is raised: the producer's release may run Python code
-            raise ExecutionError(f"the Arrow stream gives no schema: {why}")
+            raise ExecutionError(f"the Arrow stream has no schema: {why}")
         return checked
 
 

@@ -77,7 +77,7 @@ cdef class StoredRows:
         if stream.release == NULL:
             raise ExecutionError("the Arrow stream was already read")
         if stream.get_schema(stream, &self.layout) != 0:
-            raise ExecutionError("the Arrow stream gives no schema")
+            raise ExecutionError("the Arrow stream has no schema")
         while True:
             memset(&array, 0, sizeof(ArrowArray))
             if stream.get_next(stream, &array) != 0:

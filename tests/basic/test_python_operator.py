@@ -17,9 +17,9 @@ from random_tables import SIZES
 
 DECLARED = pa.schema([("a", pa.int64()), ("b", pa.string())])
 DIFFERENT = [
-    ([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())], r"gave a column 'c' \(int8\) that it does not declare"),
+    ([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())], r"returned a column 'c' \(int8\) that it does not declare"),
     ([("a", pa.int32()), ("b", pa.string())], "column 'a' changed from int64 to int32"),
-    ([("a", pa.int64())], "gave no column 'b', declared as string"),
+    ([("a", pa.int64())], "returned no column 'b', declared as string"),
     ([("b", pa.string()), ("a", pa.int64())], r"in the order \['b', 'a'\], declared as \['a', 'b'\]"),
 ]
 

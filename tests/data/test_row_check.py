@@ -92,7 +92,7 @@ def test_long_views_stand_among_short_ones(level: int) -> None:
         longs = [i for i, text in enumerate(texts) if len(text) > 12]
         for row in numbers.sample(longs, min(3, len(longs))):
             for at, raw, says in (
-                (12, struct.pack("<i", 1 << 28), "behind the end"),
+                (12, struct.pack("<i", 1 << 28), "past the end"),
                 (0, b"\xff\xff\xff\xff", "negative"),
             ):
                 bad = checks(changed(array, 1, 16 * row + at, raw))

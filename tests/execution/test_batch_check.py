@@ -26,7 +26,7 @@ def dictionary() -> PyBatch:
 
 
 def told(what: str) -> str:
-    return f"^gave a broken batch: {what}; column 'x'; this is a bug of the operator$"
+    return f"^returned a broken batch: {what}; column 'x'; this is a bug of the operator$"
 
 
 @pytest.mark.parametrize("batch", [plain, dictionary])
@@ -59,7 +59,7 @@ def test_the_declared_schema_passes_and_another_is_told_with_both() -> None:
     ],
 )
 def test_counts(changes: dict[str, int], what: str) -> None:
-    with pytest.raises(ExecutionError, match=f"^gave a broken batch: {what}; this is a bug of the operator$"):
+    with pytest.raises(ExecutionError, match=f"^returned a broken batch: {what}; this is a bug of the operator$"):
         check_changed(plain(), changes=changes)
 
 

@@ -62,7 +62,7 @@ def test_a_batch_of_another_schema_than_declared() -> None:
 
 def test_blocking_without_leaving_the_token() -> None:
     """V7: nobody would wake it, so it is no wait but a hang."""
-    with broken("source", "without registering its wait token, so that nothing would wake it"):
+    with broken("source", "without registering its wait token, so nothing would wake it"):
         run(source(USER, breaks="no_token"), sink())
 
 
@@ -117,7 +117,7 @@ def test_a_call_after_the_end(fails: bool) -> None:
 
 @pytest.mark.parametrize(
     ("call", "asked", "when"),
-    [("get_output", 1, "while another call of it was under way"), ("finish", 0, "after it answered FINISHED")],
+    [("get_output", 1, "during another call of the operator"), ("finish", 0, "after it returned FINISHED")],
 )
 def test_a_call_at_the_wrong_time(call: str, asked: int, when: str) -> None:
     told: list[str] = []
@@ -146,7 +146,7 @@ def test_asking_upstream_when_no_input_is_needed() -> None:
     task = Task([[[source(OUTPUT), sink(log=OnCall("open", meddle))]]])
     task.run_on_caller(timeout=50)
     assert "source (node source-node)" in told[0]
-    assert "while the operator below needed no input" in told[0]
+    assert "while the next operator needed no input" in told[0]
 
 
 def test_a_finished_driver_is_never_run() -> None:

@@ -199,7 +199,7 @@ def test_an_answer_that_is_no_poll_is_an_error() -> None:
     chain = Chain()
     chain.add("source", 17)
     chain.add("sink")
-    with pytest.raises(ExecutionError, match="answered 17"):
+    with pytest.raises(ExecutionError, match="returned 17"):
         chain.run()
 
 

@@ -28,7 +28,7 @@ def test_reasons_by_number_and_by_name(reason: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 99, "not_blocked", "lunch", 1.5, object()])
 def test_other_reasons_are_errors_that_list_them(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="is no reason to block; the reasons are split, join_build"):
+    with pytest.raises(TypeError, match="is not a block reason; the reasons are split, join_build"):
         reason_number(wrong)
 
 

@@ -289,8 +289,8 @@ def test_casts() -> None:
     paris = bind_cast(c("2024-01-01 00:00"), pa.timestamp("us", "Europe/Paris"))
     assert bind_cast(paris, pa.timestamp("us", "UTC")).type == paris.type
     for value, to, message in (
-        (c(5), pa.timestamp("us"), "an integer is not cast to a time"),
-        (STAMP, pa.int64(), "a timestamp is not cast to an integer"),
+        (c(5), pa.timestamp("us"), "an integer cannot be cast to a time"),
+        (STAMP, pa.int64(), "a timestamp cannot be cast to an integer"),
         (ints(1), pa.int64(), r"there is no cast from BIGINT\[\] to BIGINT"),
     ):
         with pytest.raises(qcore.PlanError, match=message):

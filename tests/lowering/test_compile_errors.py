@@ -23,7 +23,7 @@ TABLE = make_table(10)
         (call("and", col("i64"), col("b")), r"and\(int64, bool\)"),
         (Cast(col("b"), pa.date32()), "cannot cast bool to date32"),
         (call("extract", lit("eon"), col("t")), "unknown part 'eon'"),
-        (call("greatest", col("list"), col("list")), "greatest takes values that are no lists"),
+        (call("greatest", col("list"), col("list")), "greatest does not take lists"),
         (call("like", col("s")), "like takes 2 to 3 arguments"),
         (Cast(col("w"), pa.decimal128(38, 30)) * Cast(col("w"), pa.decimal128(38, 30)), "60 digits after the point"),
     ],

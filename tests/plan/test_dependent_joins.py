@@ -544,7 +544,7 @@ def test_more_than_one_row() -> None:
     """The join itself sees to it that a scalar subquery gives one row."""
     q = Plans()
     plan = q.dependent("scalar", q.table("t"), q.project(_of_row(q), n=N), reads="t_i")
-    with pytest.raises(qcore.ExecutionError, match=r"scalar subquery gave 2 rows.*LIMIT 1"):
+    with pytest.raises(qcore.ExecutionError, match=r"scalar subquery returned 2 rows.*LIMIT 1"):
         run(replace_dependent_joins(plan, q.ids, q.names))
 
 

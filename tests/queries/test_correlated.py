@@ -311,7 +311,7 @@ def test_names_of_columns() -> None:
 )
 def test_more_than_one_row(query: str) -> None:
     for threads in (1, 8):
-        with pytest.raises(qcore.ExecutionError, match=r"scalar subquery gave \d rows.*LIMIT 1"):
+        with pytest.raises(qcore.ExecutionError, match=r"scalar subquery returned \d rows.*LIMIT 1"):
             _rows(query, threads)
 
 

@@ -194,9 +194,9 @@ def changing(*tables: pa.Table, schema: pa.Schema = FIRST.schema) -> PlanBuilder
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (SECOND, r"gave a column 'b' \(bool\) that it does not declare"),
+        (SECOND, r"returned a column 'b' \(bool\) that it does not declare"),
         (FIRST.set_column(0, "a", pa.array([1, 2, 3])), r"column 'a' changed from int32 to int64"),
-        (FIRST.select(["s"]), r"gave no column 'a', declared as int32"),
+        (FIRST.select(["s"]), r"returned no column 'a', declared as int32"),
         (FIRST.select(["s", "a"]), r"columns came in the order \['s', 'a'\], declared as \['a', 's'\]"),
     ],
 )

@@ -296,7 +296,7 @@ TABLES = {
         ("select * from nosuch", "unknown table 'nosuch' in the query; there are t, u"),
         ("select a from t, u", "the column 'a' is in more than one table; write t.a or u.a, line 1, column 8"),
         ("select uper(b) from t", "unknown function 'uper' in the query; did you mean 'upper'"),
-        ("select qqqqq(b) from t", "unknown function 'qqqqq' in the query; docs/FUNCTIONS.md lists what there is"),
+        ("select qqqqq(b) from t", "unknown function 'qqqqq' in the query; see the list of functions"),
         ("select row_number() from t", "the window function row_number needs OVER (…)"),
         (
             "select * from u right join lateral (select u.a + 1 as m) x on true",

@@ -162,7 +162,7 @@ def test_many_rows_and_long_lists() -> None:
     [
         ("list_transform(l)", "takes at least 2 arguments"),
         ("list_transform(i, lambda x: x)", "takes a list, not int64"),
-        ("list_transform(l, lambda x, y, z: x)", "an element and, perhaps, its place"),
+        ("list_transform(l, lambda x, y, z: x)", "an element and, optionally, its position"),
         ("list_transform(l, lambda x)", "syntax error at|second argument is a lambda"),
         ("list_transform(l, lambda x:)", "syntax error at"),
         ("list_transform(l, lambda x: nosuch + x)", "unknown column 'nosuch'"),

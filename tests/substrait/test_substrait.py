@@ -239,7 +239,7 @@ def broken(rel: dict[str, Any], functions: tuple[str, ...] = ()) -> bytes:
 
 
 ERRORS = {
-    "no plan": (b"\xff\xff\xff", "are no Substrait plan"),
+    "no plan": (b"\xff\xff\xff", "are not a Substrait plan"),
     "no root": (b"", "has 0 root relations"),
     "relation": (broken({"write": {}}), "relation write is not supported"),
     "empty relation": (broken({}), "relation without a kind"),

@@ -39,7 +39,7 @@ def _make_time(hour: int, minute: int, second: float) -> datetime.time:
 
 
 def _whole_units(unit: str, start: datetime.datetime, end: datetime.datetime) -> int:
-    """How many whole units lie between two times; negative where the second is before."""
+    """The number of whole units between two times; negative if the second is earlier."""
     name = unit.lower()
     name = name[:-1] if name not in _FIXED and name not in _MONTHS and name.endswith("s") else name
     if name not in _FIXED and name not in _MONTHS:
@@ -52,7 +52,9 @@ def _whole_units(unit: str, start: datetime.datetime, end: datetime.datetime) ->
 
 
 def _whole_months(start: datetime.datetime, end: datetime.datetime) -> int:
-    """The last day of a month completes one that began on a later day of a longer month."""
+    """The number of whole months between two times. The last day of a month completes a month that began on a later day
+    of a longer month.
+    """
     months = (end.year - start.year) * 12 + end.month - start.month
     day = start.day
     if end.day == calendar.monthrange(end.year, end.month)[1]:
@@ -61,10 +63,10 @@ def _whole_months(start: datetime.datetime, end: datetime.datetime) -> int:
 
 
 def _month_bin(width: Any, when: datetime.datetime, origin: datetime.datetime = _ORIGIN) -> datetime.datetime:
-    """The first of the months that the bin of a time is of."""
+    """The first month of the bin that contains a time."""
     n_months, days, nanos = width
     if n_months <= 0 or days or nanos:
-        raise ValueError("the width of a bin is of months, or of days and times, and longer than nothing")
+        raise ValueError("the width of a bin must be positive, and have either months, or days and times")
     first = origin.year * 12 + origin.month - 1
     month = first + (when.year * 12 + when.month - 1 - first) // n_months * n_months
     return datetime.datetime(month // 12, month % 12 + 1, 1)

@@ -1,4 +1,4 @@
-"""Numbers and bytes written out: in hexadecimal and binary, and in formats with places for values."""
+"""Numbers and bytes as text: hexadecimal, binary, and formats with placeholders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _to_base(value: int, radix: int, least: int = 1) -> str:
 
 
 def _size(step: int, units: tuple[str, ...]) -> Callable[[int], str]:
-    """A number of bytes in the greatest unit that it has one of, with a digit behind the point, cut off."""
+    """A number of bytes in the largest unit up to it, with one digit after the point, rounded down."""
 
     def written(count: int) -> str:
         sign, size = "-" if count < 0 else "", abs(count)
@@ -61,7 +61,7 @@ def _unhex(text: str) -> bytes:
 
 def _unbin(text: str) -> bytes:
     if set(text) - set("01"):
-        raise ValueError(f"{text!r} is not of the digits 0 and 1")
+        raise ValueError(f"{text!r} has other characters than the digits 0 and 1")
     return int(text, 2).to_bytes((len(text) + 7) // 8, "big") if text else b""
 
 
@@ -86,14 +86,14 @@ def _printf(form: str, *values: Any) -> str:
 
 
 def _with_exact_decimals(form: str, values: list[Any]) -> str:
-    """The form with %s in place of %f for decimals, which become texts: % would take them for floats."""
+    """The format with %s in place of %f for decimals, which are passed as text. %f would convert them to floats."""
     number = -1
 
     def text_instead(found: re.Match[str]) -> str:
         nonlocal number
         flags, width, places, letter = found.groups()
         if "*" in found[0]:
-            raise ValueError("a width or precision of * is not supported beside a decimal; write the number")
+            raise ValueError("a width or precision of * is not supported for a decimal; write the number")
         number += letter != "%"
         if letter not in "fF" or not 0 <= number < len(values) or not isinstance(values[number], Decimal):
             return found[0]
@@ -117,13 +117,13 @@ def _shown(value: Any) -> Any:
 
 
 def _in_form(function: Any) -> Kernel:
-    """A kernel of a function of a form and values; the form decides which values it takes."""
+    """A kernel of a function of a format and values. The format decides which values it takes."""
 
     def written(*arguments: Any) -> str:
         try:
             return str(function(*arguments))
         except (TypeError, IndexError, KeyError, AttributeError) as error:
-            raise ValueError(f"the form and the values do not fit: {error}") from None
+            raise ValueError(f"the format does not fit the values: {error}") from None
 
     return by_value(written, STRING)
 
@@ -145,11 +145,11 @@ def _integer(types: Types) -> Signature:
 
 def _placed(types: Types) -> Signature:
     if not pa.types.is_string(types[0]) and not pa.types.is_null(types[0]):
-        raise TypeMismatch("the form is text")
+        raise TypeMismatch("the format must be text")
     return Signature(STRING, (STRING, *map(_place, types[1:])))
 
 
-# Digits that a float has for certain.
+# The number of decimal digits that every float has.
 _FLOAT_DIGITS = 15
 
 

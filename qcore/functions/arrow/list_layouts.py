@@ -11,8 +11,8 @@ pc = late_module("pyarrow.compute")
 
 
 def large_lists(lists: pa.Array) -> pa.Array:
-    """The same lists with offsets of 64 bits. pyarrow's own cast of a list view is right only where each list's
-    elements stand behind those of the one before it.
+    """The same lists with offsets of 64 bits. pyarrow's cast of a list view is correct only if the elements of each
+    list follow those of the previous one.
     """
     type_ = lists.type
     if pa.types.is_large_list(type_):
@@ -26,7 +26,7 @@ def large_lists(lists: pa.Array) -> pa.Array:
 
 
 def spans(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Of lists with offsets: where each list begins among the values, and its length; 0 for a null."""
+    """For lists with offsets: the position of each list's first value, and its length. A null has length 0."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False)
     lengths = np.diff(offsets)
     if lists.null_count:

@@ -1,6 +1,6 @@
-"""Statistics of the elements of lists, which aggregates that the engine does not have are made of.
+"""Statistics of the elements of lists. Aggregates that the engine does not have are computed with them.
 
-Nulls among the elements do not count. Moments are taken about the mean.
+Null elements are ignored. Moments are taken about the mean.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qcore.functions.signatures import Function, Signature
 
 
 def _of_numbers(statistic: Callable[[np.ndarray], float | None]) -> Kernel:
-    """A kernel of a function of a list's numbers; null for a list that is null, or of nulls alone."""
+    """A kernel of a function of a list's numbers. The result is null for a null list and for a list of only nulls."""
 
     def kernel(lists: pa.Array | pa.Scalar) -> list[float | None]:
         lists = lists if isinstance(lists, pa.Array) else pa.array([lists.as_py()], lists.type)
@@ -77,7 +77,7 @@ def _kurtosis_of_all(values: np.ndarray) -> float | None:
 
 
 def _deviation(values: np.ndarray) -> float:
-    """The median of what values are away from their median."""
+    """The median of the distances of values from their median."""
     return float(np.median(np.abs(values - np.median(values))))
 
 
@@ -117,7 +117,7 @@ def _spread(values: np.ndarray) -> float | None:
 
 
 def _counts(elements: Any, type_: pa.DataType) -> dict[bytes, list[Any]]:
-    """The values that are there with how often they are, by bytes that tell and order them."""
+    """The distinct values and their counts, by bytes that are equal and ordered as the values are."""
     counted: dict[bytes, list[Any]] = {}
     for value in looked(elements, LOOK_ROWS):
         if value is not None:

@@ -17,8 +17,8 @@ _DIMENSIONS = 3
 
 
 def _pairs(one: pa.Array | pa.Scalar, other: pa.Array | pa.Scalar) -> tuple[np.ndarray, ...]:
-    """The numbers of both lists of each row, behind one another; which row they are of; which rows have two lists.
-    ValueError for lists of different lengths, and for nulls in them.
+    """The concatenated numbers of the first and of the second lists, the row of each number, and whether each row has
+    two lists. ValueError for lists of different lengths, and for nulls in them.
     """
     n = n_rows([one, other])
     arrays = [as_array(value, n).cast(_VECTOR) for value in (one, other)]
@@ -27,16 +27,16 @@ def _pairs(one: pa.Array | pa.Scalar, other: pa.Array | pa.Scalar) -> tuple[np.n
     lengths, others = (spans(array)[1] for array in lists)
     if (lengths != others).any():
         at = int(np.flatnonzero(lengths != others)[0])
-        raise ValueError(f"the lists are of one length, not of {lengths[at]} and {others[at]}")
+        raise ValueError(f"the lists must have the same length, not {lengths[at]} and {others[at]}")
     values = [array.flatten() for array in lists]
     if any(array.null_count for array in values):
-        raise ValueError("there is a null in a list")
+        raise ValueError("a list has a null; remove nulls with list_filter")
     a, b = (array.to_numpy(zero_copy_only=False) for array in values)
     return a, b, np.repeat(np.flatnonzero(known), lengths), known
 
 
 def _sums(measure: Callable[[np.ndarray, np.ndarray], np.ndarray], finish: Callable[..., np.ndarray]) -> Kernel:
-    """A kernel that sums what `measure` gives for pairs of numbers, a row each, and finishes the sums."""
+    """A kernel that sums `measure` over the pairs of numbers of each row, and applies `finish` to the sums."""
 
     def kernel(one: pa.Array | pa.Scalar, other: pa.Array | pa.Scalar) -> pa.Array:
         a, b, rows, known = _pairs(one, other)
@@ -46,7 +46,7 @@ def _sums(measure: Callable[[np.ndarray, np.ndarray], np.ndarray], finish: Calla
 
 
 def _cosine(one: pa.Array | pa.Scalar, other: pa.Array | pa.Scalar) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of the angle, and where there is none: of a null, or of nothing."""
+    """The cosine of the angle, and a mask of rows without one: nulls and empty lists."""
     a, b, rows, known = _pairs(one, other)
     together, first, second = (np.bincount(rows, product, len(known)) for product in (a * b, a * a, b * b))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -67,7 +67,7 @@ def _cosine_distance(one: pa.Array | pa.Scalar, other: pa.Array | pa.Scalar) -> 
 def _cross_product(one: pa.Array | pa.Scalar, other: pa.Array | pa.Scalar) -> pa.Array:
     a, b, _, known = _pairs(one, other)
     if len(a) != _DIMENSIONS * known.sum():
-        raise ValueError(f"the lists are of {_DIMENSIONS} numbers")
+        raise ValueError(f"each list must have {_DIMENSIONS} numbers")
     made = np.zeros((len(known), _DIMENSIONS))
     made[known] = np.cross(a.reshape(-1, _DIMENSIONS), b.reshape(-1, _DIMENSIONS))
     offsets = pa.array(np.arange(len(known) + 1, dtype=np.int32) * _DIMENSIONS)

@@ -1,4 +1,4 @@
-"""Loops in Python that ask, every now and then, whether their query is stopped."""
+"""Loops in Python that regularly check whether their query is stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qcore_ext.compute.arrow_call import look
 # Rows, and elements of a list, of a loop between two calls of look().
 LOOK_ROWS = 64
 LOOK_ELEMENTS = 16384
-# Bytes of an array that become Python values at once: a few milliseconds.
+# Bytes of an array that are converted to Python values in one call, which takes a few milliseconds.
 _LIST_BYTES = 131072
 
 Looking = TypeVar("Looking", bound=Callable[..., Any])
@@ -25,14 +25,14 @@ def that_looks(kernel: Looking) -> Looking:
 
 
 def looked(values: Sequence[Any], between: int = LOOK_ELEMENTS) -> Iterator[Any]:
-    """The values one after another, with a look before so many of them."""
+    """Iterate over the values, with a call of look() before every `step` of them."""
     for start in range(0, len(values), between):
         look()
         yield from values[start : start + between]
 
 
 def pylist(array: pa.Array) -> list[Any]:
-    """array.to_pylist(), with looks in between."""
+    """array.to_pylist(), with calls of look() between pieces."""
     look()
     if array.nbytes <= _LIST_BYTES or len(array) == 0:
         return list(array.to_pylist())

@@ -1,9 +1,9 @@
-"""Nested values as bytes to be carried along and read back, whole arrays at a time.
+"""Nested values as bytes that can be stored and decoded, whole arrays at a time.
 
-What keeps rows in a layout of its own, as windows do, has none for lists, structs and maps. A value's bytes are a
-block: a byte for each of its values that says whether it is there, then these by columns: numbers as Arrow holds them,
-lengths before the bytes of texts and before the block of what lists hold. Blocks are in no order; nested_encoding has
-one.
+Operators that copy rows, such as windows, have no layout for lists, structs and maps. They keep a block of bytes for
+each value. A block has a byte for each of its values, which is 0 for a null. Then the values follow by column: numbers
+as in Arrow, lengths before the bytes of texts, and lengths of lists before the block of their elements. Blocks do not
+sort like their values; the bytes of nested_encoding do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from qcore.late_module import late_module
 pc = late_module("pyarrow.compute")
 
 _LENGTH_BYTES = 8
-# What is moved at once: of values, and of bytes read back.
+# The most values that are written, and the most bytes that are read, in one step.
 _VALUES_MAX, _BYTES_MAX = 1 << 20, 16 << 20
 
 
@@ -62,7 +62,7 @@ def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Ar
 
 
 def _written(values: pa.Array, sizes: Lengths) -> tuple[Bytes, Lengths]:
-    """The blocks of groups of so many values each, behind one another, and how many bytes each has."""
+    """The concatenated blocks of groups of `sizes` values each, and the number of bytes of each block."""
     there = values.is_valid().to_numpy(zero_copy_only=False)
     return side_by_side([(there.view(np.uint8), sizes), *_columns(values, sizes)], len(sizes))
 
@@ -97,10 +97,10 @@ def _columns(values: pa.Array, sizes: Lengths) -> list[tuple[Bytes, Lengths]]:
 
 
 def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[pa.Array, Lengths]:
-    """The values of the groups whose blocks begin at these places, and where the blocks end."""
+    """The values of the groups whose blocks begin at the positions `at`, and the ends of the blocks."""
     if pa.types.is_dictionary(kind):
         values, at = _read(held, at, sizes, kind.value_type)
-        # A cast makes dictionaries of texts alone.
+        # pyarrow's cast makes dictionaries of texts only.
         encoded = values.dictionary_encode()
         indices = encoded.indices.cast(kind.index_type)
         return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=kind.ordered), at
@@ -145,14 +145,14 @@ def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[
 
 
 def _lists(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[Lengths, pa.Array, Lengths]:
-    """Of the groups' lists: the offsets, and what they hold; and where the blocks end."""
+    """The offsets and the elements of the groups' lists, and the ends of the blocks."""
     counts = _gathered(held, at, sizes * _LENGTH_BYTES).view(np.int64)
     items, at = _read(held, at + sizes * _LENGTH_BYTES, _sums(counts, sizes), kind)
     return offsets_of(counts), items, at
 
 
 def _gathered(held: Bytes, starts: Lengths, lengths: Lengths) -> Bytes:
-    """Runs of bytes behind one another."""
+    """Concatenate runs of bytes."""
     ends = np.cumsum(lengths)
     return held[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)]
 
@@ -162,7 +162,7 @@ def _numbers(numbers: Lengths, sizes: Lengths) -> tuple[Bytes, Lengths]:
 
 
 def _sums(numbers: Lengths, sizes: Lengths) -> Lengths:
-    """The sums of groups of so many of the numbers."""
+    """The sums of consecutive groups of `sizes` numbers."""
     total = offsets_of(numbers)
     ends = np.cumsum(sizes)
     return total[ends] - total[ends - sizes]

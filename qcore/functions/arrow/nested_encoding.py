@@ -1,7 +1,7 @@
-"""The bytes that stand for nested values (nested_values) of a whole array at once.
+"""Encoding of whole arrays of nested values as sortable bytes; nested_values describes the bytes.
 
-A level of nesting is a few passes of numpy over all values below it: rows are runs of one array of bytes, and their
-lengths. Types that numpy does not hold are encoded a value at a time.
+A level of nesting takes a few passes of numpy over all values below it. Rows are runs of one array of bytes, with their
+lengths. Types that numpy does not have are encoded one value at a time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Lengths = npt.NDArray[np.int64]
 Fixed = Callable[[pa.Array], npt.NDArray[np.uint8] | None]
 # Values below the rows that are encoded at once: a value takes a few times 18 bytes meanwhile.
 _VALUES_MAX = 1 << 20
-# The name of a list's values that are a map's entries.
+# The field name that marks the elements of a list as the entries of a map.
 _ENTRY = "$entry"
-# Of an array with offsets of 32 bits.
+# The most bytes of an array with offsets of 32 bits.
 _BYTES_MAX = (1 << 31) - 1
 _EPOCH_ORDINAL = 719_163
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
@@ -52,18 +52,18 @@ def bytes_of_rows(values: pa.Array, fixed: Fixed) -> pa.Array:
 
 
 def binaries(data: Bytes, lengths: Lengths, values: pa.Array) -> pa.Array:
-    """Runs of bytes, so long each, as an array that is null where the values are.
+    """Make a binary array of runs of bytes with these lengths, null where `values` is.
 
     Raises
     ------
     ExecutionError
-        They are more than a binary array holds.
+        There are more bytes than a binary array can hold.
     """
     n = len(values)
     if len(data) > _BYTES_MAX:
         raise ExecutionError(
-            f"{n} values of type {values.type} take {len(data):,} bytes as keys, or carried along; an array holds "
-            f"{_BYTES_MAX:,}: read fewer rows a batch, or compare their parts"
+            f"{n} values of type {values.type} take {len(data):,} bytes as keys or kept values; an array holds "
+            f"{_BYTES_MAX:,}; use a smaller batch_rows, or compare parts of the values"
         )
     offsets = offsets_of(lengths).astype(np.int32)
     rows = pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
@@ -71,7 +71,7 @@ def binaries(data: Bytes, lengths: Lengths, values: pa.Array) -> pa.Array:
 
 
 def offsets_of(lengths: Lengths) -> Lengths:
-    """Where runs of these lengths begin, one behind the other, and where the last ends."""
+    """The positions at which consecutive runs of these lengths begin, and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
 
 
@@ -86,13 +86,13 @@ def entries_of_maps(maps: pa.Array) -> pa.Array:
 def columns_of_structs(structs: pa.Array) -> list[pa.Array]:
     """The fields' values, null where the structs are."""
     if len(structs) == 0:
-        # pyarrow ends the process where the slice of a field's values begins behind their end.
+        # pyarrow ends the process if the slice of a field's values begins after their end.
         return [pa.array([], field.type) for field in structs.type]
     return list(structs.flatten())
 
 
 def n_values(values: pa.Array) -> int:
-    """How many values lists hold, or how many there are."""
+    """The number of elements of lists; for other types the number of values."""
     if is_list_of_any_layout(values.type):
         return int(pc.sum(pc.list_value_length(values)).as_py() or 0)
     return len(values)
@@ -134,7 +134,7 @@ def _parts(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
 
 
 def _spaced(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Bytes, Lengths]:
-    """The rows with so many zeros before and behind each."""
+    """The rows with `front` zeros before and `back` zeros after each."""
     longer = lengths + (front + back)
     ends = np.cumsum(longer)
     out = np.zeros(len(data) + len(lengths) * (front + back), np.uint8)
@@ -148,7 +148,7 @@ def _spaced(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Bytes
 
 
 def side_by_side(parts: Sequence[tuple[Bytes, Lengths]], n: int) -> tuple[Bytes, Lengths]:
-    """Rows that are each of the parts' rows, one behind the other."""
+    """Concatenate the parts row by row."""
     total = np.zeros(n, np.int64)
     for _, lengths in parts:
         total += lengths
@@ -162,7 +162,7 @@ def side_by_side(parts: Sequence[tuple[Bytes, Lengths]], n: int) -> tuple[Bytes,
 
 
 def _text_bytes(values: pa.Array) -> tuple[Bytes, Lengths] | None:
-    """The bytes of texts; None where one holds a zero, which is written otherwise."""
+    """The bytes of texts; None if one has a zero byte, which needs an escape."""
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     held = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
@@ -170,7 +170,7 @@ def _text_bytes(values: pa.Array) -> tuple[Bytes, Lengths] | None:
 
 
 def _fixed(values: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """A row of bytes a value, of types whose values take as many each; None for others."""
+    """The bytes of each value as a row of a matrix, for types of fixed width; None for other types."""
     kind = values.type
     if pa.types.is_floating(kind):
         return _float_bytes(values)
@@ -199,7 +199,7 @@ def _whole_bytes(parts: npt.NDArray[np.uint8], negative: npt.NDArray[np.bool_]) 
 
 
 def _whole_numbers(values: pa.Array) -> npt.NDArray[np.int64] | npt.NDArray[np.uint64] | None:
-    """The whole numbers that stand for values, 64 bits each; None for types that have none here."""
+    """The values as whole numbers of 64 bits with the same order; None for other types."""
     kind = values.type
     if pa.types.is_uint64(kind):
         return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
@@ -238,7 +238,7 @@ def _one_by_one(values: pa.Array) -> tuple[Bytes, Lengths]:
 
 
 def _interval_bytes(values: pa.Array) -> pa.Array:
-    """Whole days and what remains of a day, each as a number that sorts as bytes do."""
+    """The whole days and the rest of a day, each as a number whose bytes sort like its values."""
     n = len(values)
     spans = np.frombuffer(values.buffers()[1] or b"", SPANS)[values.offset : values.offset + n]
     days, nanos = np.divmod(spans["nanos"], DAY_NANOS)

@@ -1,7 +1,7 @@
-"""Bytes that stand for nested values and intervals: equal where the values are, and in their order.
+"""Sortable bytes of nested values and intervals: the bytes are equal and ordered as the values are.
 
-Within a value, null is equal to null and comes last; a list is before a longer one that begins like it. Intervals
-compare by their length, where a month has 30 days and a day 24 hours.
+Within a value, null equals null and is last. A list is before a longer list that begins with the same elements.
+Intervals are compared by length; a month has 30 days and a day 24 hours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.types import is_list_of_any_layout
 
-# Ahead of each part of a value; the end of a list is below both.
+# The byte before each part of a value. The end of a list is a smaller byte than both.
 _END, VALUE, NULL = b"\x00", b"\x01", b"\x02"
 WHOLE_BYTES = 17
 _SIGN = 1 << (8 * WHOLE_BYTES - 1)
@@ -34,7 +34,7 @@ SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
 def encoded(value: Any, type_: pa.DataType) -> bytes:
-    """Bytes of a value (not None) of a type, as pyarrow gives it to Python."""
+    """The bytes of a value of a type, as a Python value of pyarrow. It must not be None."""
     if pa.types.is_dictionary(type_):
         return encoded(value, type_.value_type)
     if is_list_of_any_layout(type_):
@@ -82,7 +82,7 @@ def _whole(value: Any, type_: pa.DataType) -> int:
         return value // datetime.timedelta(microseconds=1)
     if isinstance(value, datetime.time):
         return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
-    raise PlanError(f"a nested key holds values of type {type_}, which have no order here; compare their parts")
+    raise PlanError(f"a nested key has values of type {type_}, which have no order; compare parts of the key")
 
 
 def leaf_of_bytes(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:

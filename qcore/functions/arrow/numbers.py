@@ -1,4 +1,4 @@
-"""Functions of numbers that no hot query has: computed by NumPy, or by the standard library."""
+"""Rarely used functions of numbers, computed by NumPy or the standard library."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _even(values: np.ndarray) -> np.ndarray:
 
 
 def _remainder(values: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """What a division rounded down leaves."""
+    """The remainder of a division that is rounded down."""
     return values - np.floor(values / by) * by
 
 
@@ -72,9 +72,9 @@ def _log_gamma(value: float) -> float:
 
 
 def _integer_quotient(number: Decimal | int, by: Decimal | int) -> Decimal:
-    """The quotient without digits after the point, of numbers without such digits."""
+    """The integer quotient of numbers without digits after the point."""
     if by == 0:
-        raise ValueError("division by zero; nullif(divisor, 0) as the divisor gives null instead")
+        raise ValueError("division by zero; divide by nullif(divisor, 0) to get null instead")
     quotient = abs(int(number)) // abs(int(by))
     return Decimal(quotient if (number < 0) == (by < 0) else -quotient)
 

@@ -1,4 +1,4 @@
-"""Parts of paths of files, and texts as parts of URLs."""
+"""Parts of file paths, and the encoding of texts in URLs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qcore.expression.types import STRING, TypeMismatch, Types
 from qcore.functions.arrow.scalar import ArrowFunction, by_value
 from qcore.functions.signatures import Function, Signature, fixed
 
-# What stands between the parts of a path, by the names that calls have for it.
+# The separators of a path, by their names in calls.
 _SEPARATORS = {"system": "/", "forward_slash": "/", "backslash": "\\", "both_slash": "/\\"}
 _TEXTS = pa.list_(STRING)
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -35,7 +35,7 @@ def _path(path: str, separator: str = "system") -> list[str]:
 
 
 def _file_name(path: str, *how: str) -> str:
-    """What stands behind the last separator; `how`: whether without what follows the last point, and the separator."""
+    """The text after the last separator. `how` may have 'true', which drops the extension, and a separator's name."""
     texts = [text for text in how if text not in ("true", "false")]
     name = path[_last(path, _separators(texts[0] if texts else "system")) + 1 :]
     return name[: name.rfind(".")] if "true" in how and "." in name else name
@@ -62,14 +62,14 @@ def _url_decode(text: str) -> str:
     try:
         return _PERCENT.sub(lambda found: bytes.fromhex(found.group().replace("%", "")).decode(), text)
     except UnicodeDecodeError:
-        raise ValueError("the bytes it stands for are no UTF-8") from None
+        raise ValueError("the decoded bytes are not UTF-8") from None
 
 
 def _text_and_how(types: Types) -> Signature:
     texts = [pa.types.is_string(type_) or pa.types.is_null(type_) for type_ in types]
     # The second one may be the separator instead.
     if not all(texts[:1] + texts[2:]) or (not all(texts[1:2]) and not pa.types.is_boolean(types[1])):
-        raise TypeMismatch("it takes text, whether to leave the extension out, and a separator")
+        raise TypeMismatch("it takes text, a boolean that drops the extension, and a separator")
     return Signature(STRING, (STRING,) * len(types))
 
 

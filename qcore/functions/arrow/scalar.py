@@ -1,7 +1,7 @@
-"""Scalar functions computed by pyarrow.compute or, where it has none, by Python over distinct values.
+"""Scalar functions computed by pyarrow.compute, or by Python over distinct values if pyarrow has no such function.
 
-They are the long tail. A kernel takes arrays, and scalars for constant arguments, and gives an array or the list of its
-values; it raises ValueError or an Arrow error for a value it cannot compute. Its calls are counted (docs/FUNCTIONS.md).
+These functions are rarely used. A kernel takes arrays, and scalars for constant arguments. It returns an array or a
+list of its values, and raises ValueError or an Arrow error for a value that it cannot compute. Its calls are counted.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _FAILURES = (pa.ArrowException, ValueError, OverflowError, LookupError)
 
 @record(frozen=True)
 class ArrowFunction:
-    """A signature and its kernel. A null argument makes the result null, and the kernel sees no null constants, unless
-    it `takes_null`.
+    """A signature and its kernel. Unless it `takes_null`, a null argument makes the result null, and the kernel is not
+    called with null constants.
     """
 
     function: Function
@@ -70,7 +70,7 @@ class BoundCall:
         self.looks = getattr(kernel, "looks", False)
 
     def __call__(self, batch: Any) -> pa.RecordBatch:
-        """The values for a batch of the arguments that are not constant. ExecutionError says what failed."""
+        """The values for a batch of the arguments that are not constant. ExecutionError names the failed function."""
         columns = iter(pa.record_batch(batch).columns)
         arguments = [next(columns) if constant is None else constant for constant in self.arguments]
         try:
@@ -80,7 +80,7 @@ class BoundCall:
             result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
             result = result if result.type == self.type else result.cast(self.type)
         except MemoryError:
-            raise  # pyarrow's is one of its errors as well, but no fault of the values
+            raise  # it is also an error of pyarrow, but not caused by the values
         except _FAILURES as error:
             shown = [value if isinstance(value, pa.Scalar) else value[0] for value in arguments if _has_value(value)]
             values = ", ".join(repr(value.as_py()) for value in shown)
@@ -100,7 +100,7 @@ def _values(argument: pa.Array | pa.Scalar, n: int) -> list[Any]:
 
 
 def n_rows(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
-    """How many rows the arguments of a kernel have."""
+    """The number of rows of a kernel's arguments."""
     return next((len(argument) for argument in arguments if isinstance(argument, pa.Array)), 1)
 
 
@@ -108,12 +108,12 @@ def as_array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
     """The argument with a value for each of n rows."""
     if isinstance(argument, pa.Array):
         return argument
-    # pyarrow cannot repeat a nested value no times.
+    # pyarrow cannot repeat a nested value zero times.
     return pa.repeat(argument, n) if n > 0 else pa.array([], argument.type)
 
 
 def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
-    """A kernel of a function from Python values to one; it is called once for each distinct value of a column."""
+    """A kernel of a function of Python values. A function of one column is called once for each distinct value."""
 
     def kernel(*arguments: pa.Array | pa.Scalar) -> pa.Array:
         columns = [argument for argument in arguments if isinstance(argument, pa.Array)]
@@ -133,7 +133,7 @@ def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
 def by_pattern(function: Kernel) -> Kernel:
     """A kernel of a function whose first argument is an array and whose others are Python constants.
 
-    Where the others differ from row to row it is called once for each combination.
+    If the others are columns, the function is called once for each combination of their values.
     """
 
     def kernel(text: pa.Array | pa.Scalar, *rest: pa.Array | pa.Scalar) -> Any:
@@ -164,7 +164,7 @@ def by_pattern(function: Kernel) -> Kernel:
 
 
 def _with_flags(pattern: str, flags: str) -> str:
-    """The pattern with PostgreSQL's letters as RE2's; g, which only says how often, is dropped."""
+    """The pattern with PostgreSQL's flags as flags of RE2. The flag g, which the caller reads, is dropped."""
     known = {"i": "i", "s": "s", "n": "m", "m": "m", "c": "", "g": "", "l": "", "p": "s"}
     unknown_flags = sorted(set(flags) - set(known))
     if unknown_flags:
@@ -216,7 +216,7 @@ _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]])*\]|(?P<opens>\((?!\?)|
 
 
 def _named_groups(pattern: str) -> tuple[str, int]:
-    """The pattern with its n capturing groups named g1 to gn, as Arrow wants them, and n."""
+    """The pattern with its n capturing groups named g1 to gn, as Arrow requires, and n."""
     count = 0
 
     def named(found: re.Match[str]) -> str:
@@ -230,12 +230,12 @@ def _named_groups(pattern: str) -> tuple[str, int]:
 
 
 def _captured(text: pa.Array, pattern: str, group: int, flags: str) -> pa.Array:
-    """A group's text, the whole match's for 0; null where the pattern does not match."""
+    """The text of a group, or of the whole match for 0; null if the pattern does not match."""
     named, count = _named_groups(pattern)
     if not 0 <= group <= count:
         raise ValueError(f"there is no group {group}; the pattern has {count}")
     found = pc.extract_regex(text, _with_flags(f"(?P<g0>{named})", flags))
-    # A row without a match is a null struct, whose fields say nothing.
+    # A row without a match is a null struct, whose fields have no meaning.
     return pc.if_else(found.is_valid(), pc.struct_field(found, f"g{group}"), pa.scalar(None, STRING))
 
 
@@ -245,15 +245,15 @@ def _regexp_extract(text: pa.Array, pattern: str, group: int = 0, flags: str = "
 
 
 def _regexp_extract_all(text: pa.Array, pattern: str, group: int = 0, flags: str = "") -> list[list[str] | None]:
-    """A group's text of each match, the whole match's for 0: each match is written between two marks first."""
+    """The text of a group in each match, or of the whole match for 0. Each match is first written between two marks."""
     _, count = _named_groups(pattern)
     if not 0 <= group <= count:
         raise ValueError(f"there is no group {group}; the pattern has {count}")
     if group >= _WRITTEN_GROUPS:
-        raise ValueError(f"of regexp_extract_all() the first {_WRITTEN_GROUPS - 1} groups are supported, not {group}")
+        raise ValueError(f"regexp_extract_all() supports the groups 1 to {_WRITTEN_GROUPS - 1}, not {group}")
     known = _with_flags(f"({pattern})", flags)
     if pc.match_substring_regex(pa.array([""]), known)[0].as_py():
-        raise ValueError("a pattern that matches nothing at all is not supported by regexp_extract_all()")
+        raise ValueError("regexp_extract_all() does not support a pattern that matches the empty text")
     mark = next(letter for letter in map(chr, range(1, 32)) if not pc.any(pc.match_substring(text, letter)).as_py())
     parts = pc.split_pattern(pc.replace_substring_regex(text, known, rf"{mark}\{group + 1}{mark}"), mark)
     return [None if found is None else found[1::2] for found in parts.to_pylist()]
@@ -264,7 +264,7 @@ def _regexp_escape(text: str) -> str:
 
 
 def _regexp_match_first(text: pa.Array, pattern: str, flags: str = "") -> pa.Array:
-    """The first group's text, the match's where there is no group, null without a match: (regexp_match(…))[1]."""
+    """The value of (regexp_match(…))[1]: the first group, or the match if there is no group; null without a match."""
     return _captured(text, pattern, min(_named_groups(pattern)[1], 1), flags)
 
 
@@ -337,7 +337,7 @@ def _translation(old: str, new: str) -> dict[int, int | None]:
 
 
 def _strip_accents(text: str) -> str:
-    """Letters without the marks that they are made of; others stay."""
+    """Remove accents from letters. Other letters are kept."""
     apart = unicodedata.normalize("NFD", text)
     return unicodedata.normalize("NFC", "".join(letter for letter in apart if not unicodedata.combining(letter)))
 
@@ -402,7 +402,7 @@ def _to_hex(value: int) -> str:
 
 # --- dates and times as text ---
 
-# What C's strftime, Python's and Arrow's agree on.
+# The fields that mean the same in the strftime of C, Python and Arrow.
 _SAME_EVERYWHERE = re.compile(r"(?:[^%]|%[YmdHMSyjbBaApIeFTDuwUWGV%])*")
 
 
@@ -451,12 +451,12 @@ def _formatted(types: Types) -> Signature:
 
 
 def bytes_as_text(raw: pa.Array) -> pa.Array:
-    """Bytes that are UTF-8 as text; an error of Arrow's where they are not."""
+    """Bytes as text. An Arrow error if they are not UTF-8."""
     return raw.cast(STRING)
 
 
 def bytes_as_text_or_null(raw: pa.Array) -> pa.Array:
-    """The same, with null where they are not."""
+    """Bytes as text; null if they are not UTF-8."""
     try:
         return bytes_as_text(raw)
     except pa.ArrowInvalid:
@@ -487,10 +487,10 @@ def _to_local(types: Types) -> Signature:
 
 
 def assume_zone(zone: str) -> Kernel:
-    """A kernel that takes timestamps for the local time of a zone.
+    """A kernel that converts local times of a zone to instants.
 
-    A time that a clock shows twice is the later one, standard time; one that it skips is moved on by as much as it
-    skips, as PostgreSQL and DuckDB do.
+    A local time that occurs twice is the later instant, in standard time. A local time that the clock skips is moved
+    forward by the skipped amount. Both are as in PostgreSQL and DuckDB.
     """
 
     def kernel(when: pa.Array) -> pa.Array:
@@ -498,8 +498,8 @@ def assume_zone(zone: str) -> Kernel:
         seen = pc.local_timestamp(late)
         if pc.all(pc.equal(seen, when)).as_py() is not False:
             return late
-        # In a gap "latest" is its end, and "earliest" the last tick before it: what the clock should show beyond the
-        # gap's start is added.
+        # For a time in a gap "latest" is the gap's end, and "earliest" the last tick before the gap. The distance of
+        # the time from the gap's start is added to the gap's end.
         last = pc.local_timestamp(pc.assume_timezone(when, zone, ambiguous="latest", nonexistent="earliest"))
         beyond = pc.subtract(pc.subtract(when, last), pa.scalar(1, pa.duration(when.type.unit)))
         return pc.if_else(pc.equal(seen, when), late, pc.add(late, beyond))
@@ -508,8 +508,8 @@ def assume_zone(zone: str) -> Kernel:
 
 
 def instants_of_text(zone: str) -> Kernel:
-    """A kernel that takes texts, and their times as a clock shows them, or in UTC where a text says how far it is
-    ahead of that: their instants, those without such words by the clocks of the zone.
+    """A kernel that returns the instants of texts. Its second argument are the times of the texts: in UTC if the text
+    has an offset from UTC, else as local times of the zone.
     """
     of_clocks = assume_zone(zone)
 
@@ -523,17 +523,19 @@ def instants_of_text(zone: str) -> Kernel:
 
 
 def zone_offset(when: pa.Array) -> pa.Array:
-    """What local time is ahead of UTC, as PostgreSQL writes it: +01, -03:30."""
+    """The offset of local time from UTC, as PostgreSQL writes it: +01, -03:30."""
     written = pc.strftime(when.cast(pa.timestamp("s", when.type.tz), safe=False), format="%z")
     whole_hours = pc.replace_substring_regex(written, "^(...)00$", r"\1")
     return pc.replace_substring_regex(whole_hours, "^(...)(..)$", r"\1:\2")
 
 
 def _is_single_row(counts: pa.Array) -> pa.Array:
-    """True of 1; ValueError of more, for scalar subqueries."""
+    """True for 1, ValueError for more: the check of scalar subqueries."""
     most = pc.max(counts).as_py()
     if most is not None and most > 1:
-        raise ValueError(f"a scalar subquery gave {most} rows for one row of the outer query; use LIMIT 1 or min/max")
+        raise ValueError(
+            f"a scalar subquery returned {most} rows for one row of the outer query; use LIMIT 1 or min/max"
+        )
     return pc.less_equal(counts, 1)
 
 

@@ -1,4 +1,4 @@
-"""How far texts are apart, by letters: edits, and what they have in common."""
+"""Distances and similarities of texts, by letters."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from qcore.functions.signatures import fixed
 from qcore_ext.compute.arrow_call import look
 from qcore_ext.compute.text_distance import damerau_levenshtein, jaro, levenshtein
 
-# Letters that Python's own loops get at once.
+# The number of letters that Python's built-in loops process in one call.
 _PIECE = 1 << 18
 
 _PREFIX_MAX = 4
 _PREFIX_WEIGHT = 0.1
-# Below this two texts have too little in common for a common beginning to count.
+# The Jaro similarity above which a common prefix raises the Jaro-Winkler similarity.
 _ALIKE = 0.7
 
 
 def _hamming(a: str, b: str) -> int:
     if len(a) != len(b):
-        raise ValueError(f"hamming() takes texts of one length, not of {len(a)} and {len(b)} letters")
+        raise ValueError(f"hamming() takes texts of equal length, not {len(a)} and {len(b)} letters")
     apart = 0
     for start in range(0, len(a), _PIECE):
         look()
@@ -45,13 +45,15 @@ def _jaccard(a: str, b: str) -> float:
 
 
 def _jaro(a: str, b: str, least: float = 0.0) -> float:
-    """The share of letters that both have near one place, less what of them is in another order; 0 below `least`."""
+    """The Jaro similarity: the share of letters that match at nearby positions, reduced by those in another order. The
+    result is 0 below `least`.
+    """
     alike = float(jaro(a, b))
     return alike if alike >= least else 0.0
 
 
 def _jaro_winkler(a: str, b: str, least: float = 0.0) -> float:
-    """The same, and more where the texts are alike and begin alike."""
+    """The Jaro-Winkler similarity: the Jaro similarity, raised for a common prefix if the texts are similar."""
     alike = _jaro(a, b)
     if alike > _ALIKE:
         together = zip(a[:_PREFIX_MAX], b[:_PREFIX_MAX], strict=False)
