@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from qcore.expression.tree import Column, Expr, column_names
-from qcore.optimizer.nodes import picked, rebuilt, renames, schema_of_join, transformed, window_over
+from qcore.optimizer.nodes import keep_columns, rebuilt, renames, schema_of_join, transformed, window_over
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -43,7 +43,7 @@ from qcore.plan.schema import LEFT_ONLY, MARK_KINDS
 def prune_columns(plan: PlanNode, output: Sequence[str], ids: NodeIds) -> PlanNode:
     """Return the plan without unused columns. Its output has the columns `output`, in this order."""
     pruner = _Pruner(ids)
-    return picked(pruner.prune_shared(pruner.prune(plan, set(output))), output, ids)
+    return keep_columns(pruner.prune_shared(pruner.prune(plan, set(output))), output, ids)
 
 
 class _Pruner:
@@ -93,12 +93,12 @@ class _Pruner:
         """Return a node with exactly the wanted columns, for inputs that are kept or copied."""
         pruned = self.prune(node, wanted)
         kept = [name for name in pruned.schema.names if name in wanted]
-        return picked(pruned, kept, self.ids) if kept else pruned
+        return keep_columns(pruned, kept, self.ids) if kept else pruned
 
     def exact(self, node: PlanNode, names: Iterable[str]) -> PlanNode:
         """A node with these columns in this order."""
         names = list(names)
-        return picked(self.prune(node, set(names)), names, self.ids)
+        return keep_columns(self.prune(node, set(names)), names, self.ids)
 
     def _scan(self, node: Scan, wanted: set[str]) -> PlanNode:
         if node.filter is not None:

@@ -42,7 +42,7 @@ def rebuilt(node: PlanNode, children: Sequence[PlanNode], ids: NodeIds | None = 
     if all(map(operator.is_, old, children)):
         return node
     if isinstance(node, (UnionAll, RecursiveUnion, UserOperator, TableWrite, Sink)):
-        ordered = [picked(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
+        ordered = [keep_columns(new, was.schema.names, ids) for was, new in zip(old, children, strict=True)]
         return node.with_children(*ordered)
     if isinstance(node, (HashJoin, NestedLoopJoin)):
         left, right = children
@@ -71,7 +71,7 @@ def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.S
     return join_schema(node.kind, left, right, node.schema.names[-1] if node.kind in MARK_KINDS else "")
 
 
-def picked(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNode:
+def keep_columns(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> PlanNode:
     """Return a node with exactly these columns of `node`, in this order."""
     names = list(names)
     if node.schema.names == names:

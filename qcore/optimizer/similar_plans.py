@@ -42,7 +42,7 @@ def join_similar_plans(plan: PlanNode, ids: NodeIds, meanings: Meanings) -> Plan
     equal: dict[PlanNode, PlanNode] = {}
     for copies in groups.values():
         if 1 < len(copies) <= COPIES_MAX:
-            equal |= _made_equal(copies, meanings, ids)
+            equal |= _equalize(copies, meanings, ids)
     return _replaced(plan, equal) if equal else plan
 
 
@@ -102,7 +102,7 @@ def _with_conditions(node: PlanNode, keys: dict[str, str], instead: Instead) -> 
     return node
 
 
-def _made_equal(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> dict[PlanNode, PlanNode]:
+def _equalize(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> dict[PlanNode, PlanNode]:
     """For each aggregate its replacement: the conditions of all copies below, its own above. Empty if impossible."""
     first = copies[0]
     wanted = [_translated(copy.wanted, copy, first) for copy in copies]

@@ -23,7 +23,7 @@ INFORMATION_SCHEMA = "information_schema."
 TABLES, COLUMNS = INFORMATION_SCHEMA + "tables", INFORMATION_SCHEMA + "columns"
 # Columns of SUMMARIZE: their names in DuckDB, and the SQL that computes them. Those after the first three are for
 # columns of numbers only.
-_FIGURES = {
+_STATISTICS = {
     "min": "min({0})", "max": "max({0})", "approx_unique": "count(DISTINCT {0})", "avg": "avg({0})",
     "std": "stddev({0})", "q25": "quantile_cont({0}, 0.25)", "q50": "quantile_cont({0}, 0.5)",
     "q75": "quantile_cont({0}, 0.75)",
@@ -84,8 +84,8 @@ def summary_query(query: str, columns: Mapping[str, pa.DataType], quoted: Callab
     parts = ["count(*)"]
     for name, type_ in columns.items():
         parts.append(f"count({quoted(name)})")
-        for figure, written in _FIGURES.items():
-            if not _has(figure, type_):
+        for statistic, written in _STATISTICS.items():
+            if not _has(statistic, type_):
                 parts.append("CAST(NULL AS VARCHAR)")
             else:
                 parts.append(f"CAST({written.format(quoted(name))} AS VARCHAR)")
@@ -93,22 +93,22 @@ def summary_query(query: str, columns: Mapping[str, pa.DataType], quoted: Callab
     given = ", ".join(map(quoted, columns))
     return (
         f"SELECT * FROM (SELECT {', '.join(parts)} FROM ({query}) AS {quoted('$rows')}({given})) "
-        f"AS {quoted('$figures')}({names})"
+        f"AS {quoted('$statistics')}({names})"
     )
 
 
-def _has(figure: str, type_: pa.DataType) -> bool:
-    return not pa.types.is_nested(type_) if figure in _OF_ANY else is_numeric(type_)
+def _has(statistic: str, type_: pa.DataType) -> bool:
+    return not pa.types.is_nested(type_) if statistic in _OF_ANY else is_numeric(type_)
 
 
-def summary(columns: Mapping[str, pa.DataType], figures: pa.Table, settings: Settings) -> Result:
+def summary(columns: Mapping[str, pa.DataType], statistics: pa.Table, settings: Settings) -> Result:
     """Result of SUMMARIZE: a row for each column, with the columns that DuckDB returns."""
-    (row,) = figures.to_pylist()
+    (row,) = statistics.to_pylist()
     n_rows, *values = row.values()
-    width = len(_FIGURES) + 1
+    width = len(_STATISTICS) + 1
     rows: dict[str, list[Any]] = {"column_name": list(columns), "column_type": [type_name(t) for t in columns.values()]}
-    for n, figure in enumerate(_FIGURES, 1):
-        rows[figure] = [values[width * i + n] for i in range(len(columns))]
+    for n, statistic in enumerate(_STATISTICS, 1):
+        rows[statistic] = [values[width * i + n] for i in range(len(columns))]
     made = {name: pa.array(texts, pa.string()) for name, texts in rows.items()}
     counts = [values[width * i] for i in range(len(columns))]
     made["approx_unique"] = made["approx_unique"].cast(pa.int64())

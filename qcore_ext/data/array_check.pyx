@@ -544,7 +544,7 @@ cdef const char* run_fault(
     return text_fault(&rows)
 
 
-cdef bint picked_strings_sound(
+cdef bint are_strings_sound(
     const ArrowArray* array, const char* format, int64_t data_bytes, int64_t first, const uint32_t* picked, int64_t n,
 ) noexcept nogil:
     """Whether all strings are certainly sound. If not, they may be null or not ASCII, and must be checked."""
@@ -560,7 +560,7 @@ cdef bint picked_strings_sound(
     )
 
 
-cdef const char* picked_fault(
+cdef const char* fault_at_rows(
     const ArrowArray* array, const ArrowSchema* layout, int64_t data_bytes, int64_t first, const uint32_t* picked,
     int64_t n,
 ) noexcept nogil:
@@ -571,7 +571,7 @@ cdef const char* picked_fault(
         return views_fault(array, layout.format[1] == c"u", first, picked, n)
     while start < n:
         n_block = SIMD_CHECK_ROWS if n - start > SIMD_CHECK_ROWS else n - start
-        if not picked_strings_sound(array, layout.format, data_bytes, first, picked + start, n_block):
+        if not are_strings_sound(array, layout.format, data_bytes, first, picked + start, n_block):
             for i in range(start, start + n_block):
                 fault = run_fault(array, layout, data_bytes, first + picked[i], 1)
                 if fault != NULL:

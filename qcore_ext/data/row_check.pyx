@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from qcore_ext.data.array_check cimport array_fault, explain_fault, picked_fault, run_fault
+from qcore_ext.data.array_check cimport array_fault, explain_fault, fault_at_rows, run_fault
 from qcore_ext.data.layout_check cimport layout_fault
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
@@ -87,7 +87,7 @@ cdef int check_picked(RowCheck* self, int64_t first, const uint32_t* rows, int64
     cdef const char* fault
     if qc_load(&self.n_picked) < self.array.length:
         qc_add(&self.n_picked, n)
-        fault = picked_fault(&self.array, &self.layout, self.data_bytes, first, rows, n)
+        fault = fault_at_rows(&self.array, &self.layout, self.data_bytes, first, rows, n)
         return 0 if fault == NULL else raise_fault(self, fault)
     for i in range(n):
         check_sections(self, first + rows[i], first + rows[i])

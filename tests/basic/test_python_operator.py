@@ -17,7 +17,7 @@ from random_tables import SIZES
 
 DECLARED = pa.schema([("a", pa.int64()), ("b", pa.string())])
 DIFFERENT = [
-    ([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())], r"returned a column 'c' \(int8\) that it does not declare"),
+    ([*DECLARED, pa.field("c", pa.int8())], r"returned a column 'c' \(int8\) that it does not declare"),
     ([("a", pa.int32()), ("b", pa.string())], "column 'a' changed from int64 to int32"),
     ([("a", pa.int64())], "returned no column 'b', declared as string"),
     ([("b", pa.string()), ("a", pa.int64())], r"in the order \['b', 'a'\], declared as \['a', 'b'\]"),
