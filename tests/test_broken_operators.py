@@ -112,7 +112,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "polled source: a batch of None": (source(poll_pull=gives(PollPull.batch(None))), r"PollPull\.batch\(None\)"),  # type: ignore[arg-type]
     "polled source: a batch of another type": (
         source(poll_pull=gives(PollPull.batch(17))),  # type: ignore[arg-type]
-        r"returned a int, not a pyarrow\.RecordBatch",
+        r"returned a int, not a RecordBatch",
     ),
     "polled source: a table": (source(poll_pull=gives(PollPull.batch(TABLE))), "gave a Table, not a"),
     "polled source: other columns": (source(poll_pull=gives(PollPull.batch(OTHER))), NOT_DECLARED),

@@ -305,6 +305,30 @@ def test_tracked_files_are_free_of(what: str) -> None:
     assert not wrong, f"{what}:\n" + "\n".join(wrong)
 
 
+def test_functions_are_named_by_verbs() -> None:
+    """No function is named by one of these participles: `pick_rows`, not `picked`."""
+    wrong = []
+    for path in package_files(".py", ".pyx", ".pxd"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found = re.match(
+                r"\s*(?:async )?(?:def|cdef(?! class)|cpdef)\b[^=]*?\b_*(fitted|told|made|picked)(?:_\w+)?\(", line
+            )
+            if found:
+                wrong.append(f"{where(path, number)}: {line.strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_comments_name_rules_in_words() -> None:
+    """The packages do not contain the specification, so their texts do not refer to its rows."""
+    wrong = [
+        f"{where(path, number)}: {line.strip()}"
+        for path in package_files(".py", ".pyx")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"\bSPEC [A-Z]\d", line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_names_of_structs_and_classes_are_unique() -> None:
     """One name, one thing, in the engine."""
     head = re.compile(r"^(?:ctypedef (?:struct|union|fused)|c?p?def (?:class|enum|struct)|class) (\w+)", re.MULTILINE)

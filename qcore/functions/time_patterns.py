@@ -1,4 +1,4 @@
-"""Patterns of dates and times of PostgreSQL and Spark → patterns of strftime."""
+"""Conversion of date and time patterns of PostgreSQL and Spark to patterns of strftime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RUNS = re.compile(r"'((?:[^']|'')*)'|(([A-Za-z])\3*)|([^A-Za-z']+)")
 
 
 def strftime_pattern(pattern: str, spark: bool) -> str:
-    """The pattern for strftime and strptime. A pattern with % is one already. PlanError for an unsupported field."""
+    """The pattern for strftime and strptime. A pattern with % is not changed. PlanError for an unsupported field."""
     if "%" in pattern:
         return pattern
     return _convert_spark(pattern) if spark else _convert_postgresql(pattern)

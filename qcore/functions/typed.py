@@ -1,4 +1,4 @@
-"""Expressions with their types: how builders of functions put them together."""
+"""Functions with which builders of functions combine expressions with their types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def derive(expr: Expr, known: Sequence[Bound]) -> Bound:
 
 
 def derived(build: Callable[..., Expr], *arguments: Bound) -> Bound:
-    """What `build` makes of the arguments' expressions, with its type."""
+    """The expression that `build` returns for the arguments' expressions, with its type."""
     return derive(build(*(argument.expr for argument in arguments)), arguments)
 
 

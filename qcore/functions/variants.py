@@ -1,4 +1,4 @@
-"""The meaning of calls in dialects: what stands for a function of the engine where engines differ."""
+"""The meaning of calls in dialects: the expressions that replace a function of the engine where engines differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OUTSIDE: dict[str, Callable[[Expr], Expr]] = {
 
 
 def dialect_call(dialect: Dialect, function: str, *arguments: Bound) -> Bound:
-    """The call of a function of the engine, in its meaning in the dialect."""
+    """The call of a function of the engine, with its meaning in the dialect."""
     made = engine_call(function, *arguments)
     changed = apply_dialect(made.expr, function, dialect)
     if changed is made.expr and function == "round" and dialect.round_half == "even" and len(arguments) == 1:

@@ -1,6 +1,6 @@
 """Encoders of nested values to bytes, which the engine's operators compare and carry, and decoders of what was kept.
 
-The types of the values may widen while the query runs (SPEC D6). Keys that widen have the bytes of their values,
+The types of the values may widen while the query runs. Keys that widen have the bytes of their values,
 whatever the type (widening_bytes). Blocks tell their type. A decoder gives what was kept the widest type that the
 encoders of the run have met.
 """

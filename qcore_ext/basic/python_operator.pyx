@@ -247,7 +247,7 @@ cdef class PythonOperator(Operator):
         """Import what get_output returned."""
         cdef PyBatch batch
         if not isinstance(given, self.batch_class):
-            raise ExecutionError(f"get_output() returned a {class_name(type(given))}, not a pyarrow.RecordBatch or None")
+            raise ExecutionError(f"get_output() returned a {class_name(type(given))}, not a RecordBatch or None")
         if self.role == "sink":
             raise ExecutionError("returned a batch, but it is the sink; a sink returns None from get_output()")
         self.check_sizes(given)

@@ -58,9 +58,9 @@ cdef class TableScan(Operator):
         Larger batches are passed on in pieces of this size.
     drift : Drift
         DRIFT_NONE: a split of another schema raises SchemaChangeError. DRIFT_WITHIN: splits may have columns in another
-        order, of narrower types, or fewer columns, which are null then. Columns that are not declared are left out
-       . DRIFT_WIDENS: splits may have wider types, too, and a stream whose source has a true `goes_on` at its
-        end is followed by another one, perhaps with a wider schema. The scan's schema widens to theirs.
+        order, with narrower types, or fewer columns; missing columns are null. Columns that are not declared are left
+        out. DRIFT_WIDENS: splits may also have wider types. If the stream's source has a true `goes_on` at its end,
+        another stream follows, possibly with a wider schema. The scan's schema widens to theirs.
     stored : StoredRows, optional
         The rows of a table in memory, of the scan's columns. Splits that the queue takes as row ranges are read from it
         without the GIL. It must have the scan's schema.

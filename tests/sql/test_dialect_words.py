@@ -211,11 +211,11 @@ def test_statements() -> None:
         ("select percentile_approx(x, 0.5) from values (1) t(x)", "percentile(x, share) and median(x) are exact"),
         (
             "select x[0] from (select array(1) as x) t",
-            "counts an array's elements from 0 there; write element_at(x, n), from 1",
+            "Spark counts from 0 here; write element_at(x, n), which counts from 1",
         ),
         ("select next_day(date '2024-01-01', 'XX')", "the name of a day as a text literal"),
         ("select x from (select array(1) as l) t lateral view posexplode(l) e as p, x", "posexplode is not supported"),
-        ("select map(1, 2, 3)", "map takes keys and values in turn; 3 arguments are no pairs"),
+        ("select map(1, 2, 3)", "map takes pairs of a key and a value, so an even number of arguments, not 3"),
         ("select trunc(date '2024-01-01', x) from values ('month') t(x)", "trunc takes the part as a text literal"),
     ],
 )

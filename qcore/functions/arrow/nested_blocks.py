@@ -43,7 +43,7 @@ def blocks(values: pa.Array) -> pa.Array:
 
 
 def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Array:
-    """The values of a type of which an array holds the blocks, so many bytes behind the begin of each row."""
+    """Decode an array of blocks, which begin `ahead` bytes after the begin of each row, to values of a type."""
     n = len(raw)
     _, offsets, data = raw.buffers()
     if n == 0:

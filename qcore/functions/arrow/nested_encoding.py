@@ -21,9 +21,9 @@ pc = late_module("pyarrow.compute")
 
 Bytes = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]
-# From an array to a row of bytes a value; None for a type whose values take different numbers of bytes.
+# Returns the bytes of each value as a row of a matrix; None for a type whose values differ in length.
 Fixed = Callable[[pa.Array], npt.NDArray[np.uint8] | None]
-# Values below the rows that are encoded at once: a value takes a few times 18 bytes meanwhile.
+# The most values that are encoded in one step. While it is encoded a value takes a few times 18 bytes.
 _VALUES_MAX = 1 << 20
 # The field name that marks the elements of a list as the entries of a map.
 _ENTRY = "$entry"
@@ -99,7 +99,7 @@ def n_values(values: pa.Array) -> int:
 
 
 def _encoded(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
-    """The bytes of all rows behind one another, and how many each has; of a null, some."""
+    """The concatenated bytes of all rows, and the length of each. A null has arbitrary bytes."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return _encoded(values.dictionary_decode(), fixed)
@@ -123,7 +123,7 @@ def _encoded(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
 
 
 def _parts(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
-    """The bytes of values as parts of others: which may be null."""
+    """The bytes of values as parts of other values, with a first byte that tells nulls from values."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     data, lengths = _encoded(values, fixed)
     if not valid.all():

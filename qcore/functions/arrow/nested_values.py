@@ -86,14 +86,14 @@ def _whole(value: Any, type_: pa.DataType) -> int:
 
 
 def leaf_of_bytes(raw: bytes, at: int, type_: pa.DataType) -> tuple[Any, int]:
-    """The number or time whose bytes begin at a place, and the place behind it."""
+    """The number or time whose bytes begin at a position, and the position after it."""
     if pa.types.is_floating(type_):
         return float_of_bytes(raw[at : at + 8]), at + 8
     return _from_whole(whole_of_bytes(raw, at), type_), at + WHOLE_BYTES
 
 
 def whole_of_bytes(raw: bytes, at: int) -> int:
-    """The whole number whose bytes begin at a place."""
+    """The whole number whose bytes begin at a position."""
     return int.from_bytes(raw[at : at + WHOLE_BYTES], "big") - _SIGN
 
 
@@ -103,7 +103,7 @@ def bytes_of_whole(whole: int) -> bytes:
 
 
 def decoded(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_bytes) -> tuple[Any, int]:
-    """The value whose bytes begin at a place, and the place behind it. `leaf` reads numbers and times."""
+    """The value whose bytes begin at a position, and the position after it. `leaf` reads numbers and times."""
     if pa.types.is_dictionary(type_):
         return decoded(raw, at, type_.value_type, leaf)
     if is_list_of_any_layout(type_):
@@ -189,7 +189,7 @@ def _from_whole(whole: int, type_: pa.DataType) -> Any:
 
 
 def nested_values(raw: pa.Array, type_: pa.DataType, leaf: Leaf = leaf_of_bytes) -> pa.Array:
-    """The values of a type whose bytes an array holds, or, in its lists, the values' lists."""
+    """Decode an array of bytes, or an array of lists of bytes, to values of a type."""
     if pa.types.is_list(raw.type):
         item = type_.value_type
         lists = [None if many is None else [_value(one, item, leaf) for one in many] for many in raw.to_pylist()]

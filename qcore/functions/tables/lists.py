@@ -53,7 +53,7 @@ def _field(name: str) -> Callable[[Expr], Expr]:
 
 
 def each(lists: Bound, build: Callable[[Expr], Expr]) -> Bound:
-    """The list of what `build` makes of each element's expression."""
+    """The list of the expressions that `build` returns for the elements."""
     function, others = close_lambda(build(Column("$element")), ("$element",))
     assert not others
     return derived(lambda of: Call("list_transform", (of, function)), lists)
@@ -71,12 +71,12 @@ def _fields(value: Bound, name: str) -> pa.StructType:
 
 def _struct_of(dialect: Dialect, *parts: Bound) -> Bound:
     if not parts:
-        raise PlanError("a struct has at least one field")
+        raise PlanError("a struct needs at least one field")
     return engine_call("struct_pack", *parts)
 
 
 def _with_fields(name: str, replaces: bool) -> Build:
-    """struct_insert(s, name, value, …) adds fields, struct_update replaces fields too."""
+    """struct_insert(s, name, value, …) adds fields. struct_update also replaces fields."""
 
     def build(dialect: Dialect, value: Bound, *parts: Bound) -> Bound:
         type_ = _fields(value, name)
@@ -135,7 +135,7 @@ def has_nulls(held: Expr) -> Expr:
 
 
 def equals_any(value: Bound, held: Bound) -> Bound:
-    """value = ANY(held): unknown if only a null in the list may be equal."""
+    """value = ANY(held): null if no element is equal and one is null."""
     contained = engine_call("list_contains", held, value)
 
     def build(found: Expr, of: Expr) -> Expr:
@@ -226,7 +226,7 @@ def _option(value: Bound) -> str:
 
 
 def _select(dialect: Dialect, lists: Bound, places: Bound) -> Bound:
-    """The elements at these places."""
+    """The elements at these positions."""
 
     def build(of: Expr, at: Expr) -> Expr:
         body = call("list_extract", Column("$of"), Column("$place"))

@@ -23,7 +23,7 @@ def _log(dialect: Dialect, *arguments: Bound) -> Bound:
 
 
 def _fallback(dialect: Dialect, *values: Bound) -> Bound:
-    """coalesce: constants that are null decide no type."""
+    """coalesce. Null constants do not affect the type."""
     present = [value for value in values if not is_null(value)]
     return engine_call("coalesce", *present) if present else values[0]
 
@@ -64,7 +64,7 @@ def _is_zero(value: Expr) -> Expr:
 
 
 def _hash(*values: Expr) -> Expr:
-    """A number of 64 bits, equal for equal values of one type. It is not that of another engine."""
+    """A number of 64 bits, equal for equal values of one type. Other engines return other numbers."""
     return Call("hash_bytes", (Call("nested_bytes", (Call("row", values),)),))
 
 

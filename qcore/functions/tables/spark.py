@@ -1,4 +1,4 @@
-"""Functions that Spark alone has, or that have another meaning in Spark. The rest all dialects have."""
+"""Functions that only Spark has, or that have another meaning in Spark. All dialects have the other functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _try_quotient(a: Expr, b: Expr) -> Expr:
 
 
 def _located(dialect: Dialect, part: Bound, text: Bound, *start: Bound) -> Bound:
-    """The first place of a text in another, from a position on."""
+    """The position of the first occurrence of a text in another, from a position on."""
     if not start:
         return engine_call("position", text, part)
 
@@ -99,7 +99,7 @@ def _unit(name: str, part: Bound) -> str:
 
 
 def _trunc(dialect: Dialect, value: Bound, *part: Bound) -> Bound:
-    """trunc(date, part). Of a number it is the number without digits after the point."""
+    """trunc(date, part), or trunc(number): the number without digits after the point."""
     if not part or pa.types.is_integer(part[0].type):
         return engine_call("trunc", value, *part)
     return engine_call("date_trunc", constant(_unit("trunc", part[0])), cast(value, DATE))
@@ -207,7 +207,7 @@ def _sort_array(dialect: Dialect, lists: Bound, *rises: Bound) -> Bound:
 def _map_of_pairs(dialect: Dialect, *parts: Bound) -> Bound:
     """map(key, value, key, value, …)."""
     if len(parts) % 2:
-        raise PlanError(f"map takes keys and values in turn; {len(parts)} arguments are no pairs")
+        raise PlanError(f"map takes pairs of a key and a value, so an even number of arguments, not {len(parts)}")
     lists = [_of(LISTS, "list_value")(dialect, *parts[n::2]) for n in (0, 1)] if parts else []
     return _of(LISTS, "map")(dialect, *lists)
 
@@ -218,7 +218,7 @@ def _size(dialect: Dialect, value: Bound) -> Bound:
 
 def _subscript(dialect: Dialect, value: Bound, key: Bound) -> Bound:
     if is_list_of_any_layout(plain(value.type)):
-        raise PlanError("x[n]: Spark counts an array's elements from 0 there; write element_at(x, n), from 1")
+        raise PlanError("x[n] is not supported: Spark counts from 0 here; write element_at(x, n), which counts from 1")
     return _of(LISTS, "[]")(dialect, value, key)
 
 

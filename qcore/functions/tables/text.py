@@ -18,7 +18,7 @@ _BYTES = pa.binary()
 
 
 def _concat(dialect: Dialect, *arguments: Bound) -> Bound:
-    """concat(), which skips nulls. The operator || gives null."""
+    """concat(), which skips nulls. The operator || returns null."""
     if any(is_list_of_any_layout(plain(argument.type)) for argument in arguments):
         return engine_call("list_concat", *arguments)
     parts = [text_of(argument) for argument in arguments]
@@ -30,7 +30,7 @@ def _concat(dialect: Dialect, *arguments: Bound) -> Bound:
 
 
 def overlay(text: Expr, new: Expr, start: Expr, *length: Expr) -> Expr:
-    """The text with `length` letters from `start` replaced, as many as are new by default."""
+    """The text with `length` letters from `start` replaced. By default `length` is that of the new text."""
     replaced = length[0] if length else Call("length", (new,))
     before = call("left", text, call("greatest", call("subtract", start, 1), 0))
     return call("concat", before, new, call("substring", text, call("add", start, replaced)))
@@ -44,7 +44,7 @@ def code_point(text: Expr) -> Expr:
 def sha2(value: Expr, bits: Expr) -> Expr:
     """The digest of so many bits, 256 by default."""
     if not isinstance(bits, Literal):
-        raise PlanError("sha2: the number of bits is a constant: 224, 256, 384 or 512")
+        raise PlanError("sha2: the number of bits must be a constant: 224, 256, 384 or 512")
     return Call(f"sha{bits.value or 256}", (value,))
 
 

@@ -25,7 +25,7 @@ _NANOS = 1_000_000_000
 _JULIAN_1970 = 2_440_588.0
 # Bins of time_bucket start on a Monday.
 _BUCKET_ORIGIN = Literal(datetime.datetime(2000, 1, 3), _STAMP)
-#: Functions of times to numbers, and those that make a timestamp of the number.
+#: Functions that convert times to numbers, and their inverse functions.
 EPOCHS = {
     "epoch": "to_timestamp", "epoch_ms": "make_timestamp_ms", "epoch_us": "make_timestamp",
     "epoch_ns": "make_timestamp_ns",
@@ -55,13 +55,13 @@ def _truncated(dialect: Dialect, unit: Bound, when: Bound) -> Bound:
     name = literal_value(unit)
     if not isinstance(name, str):
         raise PlanError("the unit of date_trunc must be a text literal")
-    # Of a date too the result is a timestamp, as in DuckDB and PostgreSQL.
+    # The result for a date is also a timestamp, as in DuckDB and PostgreSQL.
     when = cast(when, _STAMP) if pa.types.is_date(when.type) else when
     return engine_call("date_trunc", constant(name.lower()), when)
 
 
 def _refuse_number(name: str) -> PlanError:
-    return PlanError(f"{name} takes a date or a timestamp; {EPOCHS[name]}(x) makes a timestamp of an integer")
+    return PlanError(f"{name} takes a date or a timestamp; use {EPOCHS[name]}(x) to make a timestamp of an integer")
 
 
 def _since_1970(name: str, unit: str) -> Build:
@@ -78,7 +78,7 @@ def _since_1970(name: str, unit: str) -> Build:
 
 
 def _julian(when: Expr) -> Expr:
-    """The Julian day: days since the first day of the year 4713 before the common era, which start at midnight."""
+    """The Julian day: days since the first day of the year 4713 BC. Days start at midnight."""
     return call("add", call("divide", Call("epoch", (when,)), 86_400.0), _JULIAN_1970)
 
 
@@ -140,7 +140,7 @@ def _interval(months: int, days: int, nanos: int) -> Literal:
 
 
 def _interval_of(*unit: int) -> Build:
-    """So many units; of some a fraction is possible."""
+    """An interval of `count` units. Some units accept fractions."""
 
     def build(dialect: Dialect, count: Bound) -> Bound:
         product = OPERATORS["*"]
@@ -201,7 +201,7 @@ def _to_date(dialect: Dialect, when: Bound, *form: Bound) -> Bound:
 
 
 def _to_timestamp(name: str) -> Build:
-    """to_timestamp and its kin: text is parsed, with a format if there is one; numbers count units since 1970."""
+    """to_timestamp and similar functions. Text is parsed, with an optional format. Numbers are units since 1970."""
 
     def build(dialect: Dialect, when: Bound, *form: Bound) -> Bound:
         is_text = pa.types.is_string(plain(when.type))
@@ -221,7 +221,7 @@ def _to_timestamp(name: str) -> Build:
 
 
 def _make_timestamp(dialect: Dialect, *parts: Bound) -> Bound:
-    """make_timestamp(microseconds), or of year to second."""
+    """make_timestamp(microseconds), or make_timestamp(year, month, day, hour, minute, second)."""
     made = Bound(Cast(parts[0].expr, _STAMP), _STAMP) if len(parts) == 1 else engine_call("make_timestamp", *parts)
     if len(parts) == 1 and not (pa.types.is_integer(parts[0].type) or is_null(parts[0])):
         raise PlanError("make_timestamp takes an integer of microseconds, or year, month, day, hour, minute, second")
@@ -229,11 +229,11 @@ def _make_timestamp(dialect: Dialect, *parts: Bound) -> Bound:
 
 
 def _make_timestamptz(dialect: Dialect, *parts: Bound) -> Bound:
-    """make_timestamptz(microseconds), or of year to second, and perhaps a time zone."""
+    """make_timestamptz(microseconds), or make_timestamptz(year, …, second), with an optional time zone."""
     if len(parts) == 1:
         return engine_call("at_time_zone", _make_timestamp(dialect, *parts), constant("UTC"))
     if len(parts) not in (6, 7):
-        raise PlanError("make_timestamptz takes microseconds, or year to second and perhaps a time zone")
+        raise PlanError("make_timestamptz takes microseconds, or year to second with an optional time zone")
     made = engine_call("make_timestamp", *parts[:6])
     return engine_call("at_time_zone", made, parts[6]) if len(parts) == 7 else cast(made, _INSTANT)
 
@@ -243,7 +243,7 @@ def _nanos(dialect: Dialect, count: Bound) -> Bound:
 
 
 _WHEN = "date or time or interval"
-# Names of parts that are functions too: year(x), dayofweek(x).
+# Names of parts that are also functions: year(x), dayofweek(x).
 _PART_FUNCTIONS = {
     **{name: name for name in PARTS if name != "epoch"},
     **{name: PART_NAMES[name] for name in ("dayofweek", "weekday", "dayofyear", "isodow", "isoyear", "weekofyear")},
