@@ -4,8 +4,8 @@ The engine passes nested values on but does not read them. It does not compare i
 several spellings. An encoder (nested_values) adds a binary column for each such key, whose bytes are equal and ordered
 as the values are. The engine's operators use these columns. A decoder reads values from bytes in their output.
 
-Where a source's schema may change, the bytes of equal values of several types are equal, columns that are
-null so far count as nested, and what keeps rows in a layout of its own may meet new nested columns.
+If the schema of a source may change, equal values of different types have equal bytes, columns that are null so far
+are treated as nested, and operators that copy rows may get new nested columns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Encoders of nested values to bytes, which the engine's operators compare and carry, and decoders of what was kept.
+"""Encoders of nested values to bytes, which the engine's operators compare and keep, and decoders of these bytes.
 
-The types of the values may widen while the query runs. Keys that widen have the bytes of their values,
-whatever the type (widening_bytes). Blocks tell their type. A decoder gives what was kept the widest type that the
-encoders of the run have met.
+The types of the values may widen while the query runs. The bytes of keys that may widen do not depend on the type
+(widening_bytes). Blocks contain a number for their type. A decoder returns values of the widest type that the encoders
+of the run have seen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from qcore_ext.ground.memory import Account
 
 pc = late_module("pyarrow.compute")
 
-# Ahead of a block: the number of its type among those that the run has met.
+# The tag before a block: the number of its type among the types that the run has seen.
 _TAG = np.dtype("<u4")
 
 # A column's name, and how many columns of this name are before it.
@@ -41,8 +41,8 @@ Place = tuple[str, int]
 
 @record(frozen=True, eq=False)
 class EncodedValues(p.Unary):
-    """The child's rows. With `carries`, blocks stand in the place of nested columns. Then, for each pair of `keys`, the
-    bytes of a column if it is nested or an interval, or else the column, under another name.
+    """The child's rows. With `carries`, blocks replace nested columns. Then follows a column for each pair of `keys`:
+    the bytes of a column if it is nested or an interval, else the column itself, under another name.
 
     Columns of `refused` may not become nested. `widens`: types may become wider than declared. `token` is the same in
     the DecodedValues of the same operator.
@@ -73,7 +73,7 @@ class DecodedValues(p.Unary):
 
 
 class HeldTypes:
-    """The types of the values that the encoders of one run have met. Drivers share it."""
+    """The types of the values that the encoders of one run have seen. Drivers share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -81,9 +81,9 @@ class HeldTypes:
         self._tagged: list[pa.DataType] = []
 
     def meet(self, place: Place, type_: pa.DataType) -> int:
-        """Note that values of a type come in a column. Returns the type's tag.
+        """Record the type of a column's values. Returns the type's tag.
 
-        SchemaChangeError if there is no type that holds these values and those of before.
+        SchemaChangeError if no type can hold both these values and the earlier ones.
         """
         with self._lock:
             held = self._widest.get(place, type_)
@@ -96,7 +96,7 @@ class HeldTypes:
             return self._tagged.index(type_)
 
     def widest(self, place: Place) -> pa.DataType | None:
-        """The type that holds all values that came in a column; None if there was no batch."""
+        """The type that holds all values of a column so far; None if there was no batch."""
         with self._lock:
             return self._widest.get(place)
 
@@ -118,7 +118,7 @@ def encoded_schema(node: EncodedValues, schema: pa.Schema) -> pa.Schema:
 
 
 class _OneForOne(Operator):
-    """Gives a batch for each batch."""
+    """Returns one batch for each batch."""
 
     held: pa.RecordBatch | None = None
 
@@ -142,7 +142,8 @@ class ValueEncoder(_OneForOne):
     def output_schema(self, schema: pa.Schema | None) -> pa.Schema | None:
         """The input's columns, then the keys.
 
-        SchemaChangeError if a column became nested that a function over a window reads that does not take it.
+        SchemaChangeError if a column has become nested, and a function over a window reads it but does not take nested
+        values.
         """
         if schema is None:
             return None
@@ -150,13 +151,13 @@ class ValueEncoder(_OneForOne):
             type_ = schema.field(schema.get_field_index(name)).type
             if pa.types.is_nested(type_):
                 raise SchemaChangeError(
-                    f"column {name!r} changed from null to {type_}: a function over a window reads it that takes no "
+                    f"column {name!r} changed from null to {type_}: a function over a window reads it, but takes no "
                     "lists, structs or maps; use GROUP BY"
                 )
         return encoded_schema(self.node, schema)
 
     def add_input(self, batch: pa.RecordBatch) -> None:
-        """Make bytes of the batch's values."""
+        """Encode the batch's values."""
         columns = list(batch.columns)
         if self.node.carries:
             for i, place in enumerate(_places(batch.schema)):
@@ -186,14 +187,14 @@ class ValueDecoder(_OneForOne):
         return None if schema is None else pa.schema([field for _, field, _ in self._columns(schema)])
 
     def add_input(self, batch: pa.RecordBatch) -> None:
-        """Read the values of the batch's bytes."""
+        """Decode the batch's bytes."""
         made = self._columns(batch.schema)
         columns = [self._values(batch.column(i), field, is_block) for i, field, is_block in made]
         self.held = pa.RecordBatch.from_arrays(columns, schema=pa.schema([field for _, field, _ in made]))
 
     def _columns(self, schema: pa.Schema) -> list[tuple[int, pa.Field, bool | None]]:
-        """For each column of the output its position in the input, its field, and whether it has blocks or bytes to
-        compare. None: it stays as it is.
+        """For each column of the output its position in the input, its field, and whether it has blocks or sortable
+        bytes; None if it is not encoded.
         """
         node = self.node
         made: list[tuple[int, pa.Field, bool | None]] = []
@@ -216,7 +217,7 @@ class ValueDecoder(_OneForOne):
         return made
 
     def _type(self, name: str, source: Place) -> pa.DataType | None:
-        """The widest type of a column's values. None: the column is none of the encoder's."""
+        """The widest type of a column's values. None if the encoder does not have the column."""
         type_ = self.types.widest(source)
         if type_ is None and name in dict(self.node.sources):
             # No batch came: the one group of no rows.
@@ -235,7 +236,7 @@ class ValueDecoder(_OneForOne):
         return nested_values(column, field.type)
 
     def _of_blocks(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        """The values of tagged blocks."""
+        """Decode tagged blocks."""
         there = column.is_valid().to_numpy(zero_copy_only=False)
         tags = _tags(column)
         met = np.unique(tags[there])
@@ -259,7 +260,7 @@ class ValueDecoder(_OneForOne):
 
 
 def _tags(column: pa.Array) -> npt.NDArray[np.int64]:
-    """The tag ahead of each block, 0 for nulls."""
+    """The tag before each block, 0 for nulls."""
     _, offsets, data = column.buffers()
     starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column)].astype(np.int64)
     starts = starts[column.is_valid().to_numpy(zero_copy_only=False)]

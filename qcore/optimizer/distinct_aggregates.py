@@ -1,4 +1,4 @@
-"""Rule: the values of a distinct aggregate are found by a first aggregate, which groups by keys and value.
+"""Rule: a first aggregate finds the distinct values of a distinct aggregate. It groups by keys and value.
 
 `SELECT k, count(DISTINCT x) FROM t GROUP BY k` is computed as `SELECT k, count(x) FROM (SELECT DISTINCT k, x FROM t)
 GROUP BY k`. The first aggregate uses the tables for many groups, divided among the drivers. The sets of values that a
@@ -22,7 +22,7 @@ from qcore.plan.schema import aggregate_schema, project_schema
 
 
 def group_distinct_values(plan: PlanNode, ids: NodeIds) -> PlanNode:
-    """The plan with distinct aggregates of one number as aggregates of groups by that number."""
+    """Return the plan with distinct aggregates of one number as aggregates of groups by that number."""
     return transformed(plan, lambda node: _split(node, ids) if isinstance(node, Aggregate) else node, ids)
 
 
@@ -31,7 +31,7 @@ def _needs_set(aggregate: AggregateCall) -> bool:
 
 
 def _distinct_value(node: Aggregate) -> Expr | None:
-    """The only argument of all its distinct aggregates; None where the rule does not apply."""
+    """The only argument of all its distinct aggregates; None if the rule does not apply."""
     distinct = [one for one in node.aggregates if _needs_set(one)]
     if not distinct or node.grouping_sets is not None:
         return None

@@ -1,7 +1,8 @@
-"""Bytes that stand for nested values whose types may widen: equal where the values are, whatever their types.
+"""Sortable bytes of nested values whose types may widen. Equal values have equal bytes, also if their types differ.
 
-They are those of nested_encoding, but a number has the same bytes as any integer, decimal or float of its value, and a
-date those of its midnight. So what was kept of a narrower type stays as it is when the type widens (data/widening).
+The bytes are those of nested_encoding, except for numbers and dates: an integer, a decimal and a float of equal value
+have the same bytes, and so have a date and its midnight. Bytes that were kept need no change when the type widens
+(data/widening).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from qcore.late_module import late_module
 pc = late_module("pyarrow.compute")
 
 Rows = npt.NDArray[np.uint8]
-# A number is the nearest float, its whole part, and its digits behind the point. A float that no integer equals has
-# zeros for the last two: no decimal of digits behind the point widens into a float.
+# A number is encoded as the nearest float, its whole part, and its digits after the point. For a float that is not a
+# whole number the last two are zero, because no decimal with digits after the point widens into a float.
 _FLOAT_BYTES = 8
 _NUMBER_BYTES = _FLOAT_BYTES + 2 * WHOLE_BYTES
 _DIGITS_BEHIND = 38
-# Decimals whose digits an integer of 64 bits holds.
+# The most digits of a decimal that fits an integer of 64 bits.
 _SHORT_DIGITS = 18
-# A moment or a span is whole days, then nanoseconds.
+# A time or a duration is encoded as whole days, then nanoseconds.
 _TIME_BYTES = 2 * WHOLE_BYTES
 _DAY_SECONDS = 86_400
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -50,7 +51,7 @@ def widening_bytes(values: pa.Array) -> pa.Array:
 
 
 def values_of_widening_bytes(raw: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
-    """The values of a type that holds all whose bytes an array has, or, in its lists, the values' lists.
+    """Decode an array of bytes, or an array of lists of bytes, to a type that can hold all the values.
 
     Raises
     ------
