@@ -494,7 +494,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "raises in finish": (broken(finish=lambda self: 1 // 0), "ZeroDivisionError"),
     "raises in close": (broken(close=lambda self: 1 // 0), r"failed in close\(\): ZeroDivisionError"),
     "blocked on nothing": (broken(is_blocked=lambda self: 3), "future that has add_done_callback"),
-    "blocked for no reason": (broken(is_blocked=lambda self: qcore.Blocked("boredom", Future())), "no reason to block"),
+    "blocked for no reason": (broken(is_blocked=lambda self: qcore.Blocked("boredom", Future())), "not a block reason"),
     "spins on a done future": (
         never_anything(is_blocked=lambda self: qcore.Blocked("user", DONE)),
         "stuck",
@@ -504,7 +504,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
             is_finishing=lambda self: True,
             get_output=lambda self: next(TOO_MANY),
         ),
-        "it would be lost",
+        "return None only when no batch is left",
     ),
 }  # fmt: skip
 

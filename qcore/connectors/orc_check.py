@@ -165,7 +165,7 @@ class OrcFootprint:
             at += CHUNK_HEAD_BYTES
             end = at + (head >> 1)
             if end > len(raw):
-                raise pa.ArrowInvalid("a compressed chunk of it ends behind its stream")
+                raise pa.ArrowInvalid("a compressed chunk of it ends after its stream")
             chunk = raw[at:end]
             at = end
             yield chunk if head & 1 else self._decompressed(chunk)
@@ -302,7 +302,7 @@ def _read(file: Any, start: int, n: int) -> bytes:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned number of up to 64 bits: (number, offset behind it)."""
+    """Read an unsigned number of up to 64 bits: (number, offset after it)."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]

@@ -140,7 +140,7 @@ class SoundColumns:
         return checks
 
     def _text_check(self, name: str, number: int, chunk: pa.Array) -> RowChecks:
-        """The check of a chunk of strings. Two drivers may make it at once."""
+        """The check of a chunk of strings. Two drivers may make it at the same time."""
         check = self._checks.get((name, number))
         if check is None:
             check = self._checks.setdefault((name, number), RowChecks(name, chunk, _data_bytes(chunk)))

@@ -56,7 +56,7 @@ def expand_grouping_sets(node: Aggregate) -> PlanNode:
 
 
 def _over_columns(call: AggregateCall, column: object) -> AggregateCall:
-    """The call over columns of the repeated rows. The row that stands for an empty input is null in all of them."""
+    """The call over columns of the repeated rows. The row that represents an empty input is null in all of them."""
     assert callable(column)
     is_row_count = call.function == "count" and all(
         isinstance(argument, Literal) and argument.value is not None for argument in call.arguments

@@ -257,7 +257,7 @@ class ProgramBuilder:
         kernel: Kernel | None = None,
         takes_null: bool = False,
     ) -> int:
-        """A step that a Python function computes over whole batches; its arguments are a program of their own."""
+        """A step that a Python function computes over whole batches; its arguments are a separate program."""
         if not takes_null and any(map(self.is_null, steps)):
             return self.null(type_)
         key = ("arrow", name, tuple(steps), type_)

@@ -1,7 +1,7 @@
-"""Aggregates of groups that are computed from the aggregates of parts of these groups.
+"""Aggregates of groups, computed from the aggregates of parts of these groups.
 
-The sum of a group is the sum of its parts' sums, its row count the sum of their counts. Grouping sets and distinct
-aggregates are computed so.
+The sum of a group is the sum of its parts' sums, and its row count the sum of their counts. Grouping sets and distinct
+aggregates use this.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames
 from qcore.plan.nodes import AggregateCall
 
-# How the values of parts are merged. All skip nulls, and none depends on the order of the rows.
+# The aggregate that merges the values of parts. All of these skip nulls and do not depend on the order of the rows.
 _MERGED_BY = {
     "count": "sum",
     "sum": "sum",
     **{name: name for name in ("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")},
 }
-# Aggregates that give the same value with and without DISTINCT.
+# Aggregates with the same value with and without DISTINCT.
 REPEATABLE = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"})
 
 
@@ -35,14 +35,14 @@ def is_mergeable(aggregate: AggregateCall) -> bool:
 
 
 class MergedAggregates:
-    """The aggregates that parts of groups carry, and what the wanted aggregates are in terms of them.
+    """The aggregates that are computed for parts of groups, and the wanted aggregates as expressions over them.
 
     Parameters
     ----------
     schema : pa.Schema
         The columns that the aggregates' arguments read.
     names : ColumnNames
-        Names that are taken. Those of the carried aggregates are added.
+        Names that are taken. The names of the parts' aggregates are added.
     """
 
     def __init__(self, schema: pa.Schema, names: ColumnNames) -> None:
@@ -52,13 +52,13 @@ class MergedAggregates:
         self.carried: list[AggregateCall] = []
 
     def merging(self) -> list[AggregateCall]:
-        """The aggregates that merge the carried ones, under the same names."""
+        """The aggregates that merge those of the parts, under the same names."""
         return [AggregateCall(one.name, _MERGED_BY[one.function], (col(one.name),)) for one in self.carried]
 
     def add(self, aggregate: AggregateCall, sums_fit: bool) -> Expr:
-        """Carry what an aggregate needs, and give its value in terms of the merged columns.
+        """Add the aggregates of the parts that an aggregate needs. Return its value over the merged columns.
 
-        `sums_fit`: the query itself asks for the aggregates of the parts, so that a sum of a part that overflows is an
+        `sums_fit`: the query itself returns the aggregates of the parts, so an overflow in the sum of a part is an
         error of the query.
         """
         if aggregate.function != "avg":
@@ -72,7 +72,7 @@ class MergedAggregates:
         return Case(((call("is_not_null", total), mean),))
 
     def _sum(self, aggregate: AggregateCall) -> Expr:
-        """The sum. Integers are added in a type that holds the sum of every part."""
+        """The sum. Integers are added in a type that can hold the sum of every part."""
         (argument,) = aggregate.arguments
         if pa.types.is_integer(expr_type(argument, self._schema)):
             argument = Cast(argument, pa.decimal128(20, 0))

@@ -197,7 +197,7 @@ class _Unnesting:
         if push is None:
             what = "random() or uuid()" if isinstance(node, UserOperator) else type(node).__name__
             raise PlanError(
-                f"a correlated subquery with {what} inside is not supported; write it as a table of its own and join it"
+                f"a correlated subquery with {what} inside is not supported; write it as a separate table and join it"
             )
         return push(self, node, domain)
 

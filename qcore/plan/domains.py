@@ -71,7 +71,7 @@ class Domain:
         if not is_steady(outer):
             raise PlanError(
                 "a correlated subquery with WITH RECURSIVE inside reads a query whose rows may differ from run to run "
-                "(it has a limit, row numbers, sums of floats, random() or the like); write that as a table of its own"
+                "(it has a limit, row numbers, sums of floats, random() or similar); write that as a separate table"
             )
         return Domain(self.ids, self.names, copied(outer, self.ids), self._arguments, self.recursions, True)
 

@@ -67,7 +67,7 @@ class SplitFeed:
         self._waiting_splits: list[Any] = []
 
     def begin(self) -> None:
-        """Feed the scans that have a source. A source whose splits may wait gets a thread of its own."""
+        """Add splits to the scans that have a source. A source whose splits may wait gets a separate thread."""
         check_not_leaving()
         for scan in self._scans.nodes.values():
             if scan.source is None:

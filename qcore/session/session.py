@@ -472,7 +472,7 @@ class Session:
     def execute(self, plan: p.PlanNode, *, on: Any) -> SparkResult: ...
 
     def execute(self, plan: p.PlanNode, on: Any = None) -> Result | SparkResult:
-        """Run a plan that PlanBuilder built. Its scans name tables of this session or have a source of their own.
+        """Run a plan that PlanBuilder built. Its scans name tables of this session or contain a source.
 
         Parameters
         ----------
@@ -606,7 +606,7 @@ def sql(
     time_zone: str | None = None,
     on: Any = None,
 ) -> Result | SparkResult:
-    """Run one SQL statement over `tables` in a session of its own.
+    """Run one SQL statement over `tables` in a new session.
 
     Parameters
     ----------

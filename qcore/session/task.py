@@ -175,7 +175,7 @@ class Task:
         return str(self._engine.state)
 
     def start(self) -> None:
-        """Start the task on the scheduler's threads and return at once.
+        """Start the task on the scheduler's threads and return immediately.
 
         Raises
         ------

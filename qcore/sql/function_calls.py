@@ -68,7 +68,7 @@ def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
 def _subscripts(binder: Binder, parts: CallParts, place: Place) -> Bound:
     """generate_subscripts(list, 1): the numbers of a list's elements, as rows."""
     if place.unnested is None:
-        raise PlanError(f"generate_subscripts stands in {place.clause}; it can stand in a select list")
+        raise PlanError(f"generate_subscripts cannot be in {place.clause}; write it in a select list")
     if len(parts.arguments) != 2:
         raise PlanError("generate_subscripts takes a list and its dimension, 1")
     held, dimension = (binder.expression(argument, replace(place, unnested=None)) for argument in parts.arguments)

@@ -339,7 +339,7 @@ def _unpivot(
     for entry in entries:
         if len(entry.values) != len(values):
             raise PlanError(
-                f"UNPIVOT of {len(entry.values)} columns at once, {entry.name!r}, needs as many names of values, not "
+                f"UNPIVOT of {len(entry.values)} columns together, {entry.name!r}, needs as many names of values, not "
                 f"{len(values)}: INTO NAME n VALUE v, w, or UNPIVOT ((v, w) FOR n IN ((a, b), (c, d)))"
             )
     used = {part.name for entry in entries for value in entry.values for part in walk(value.expr)

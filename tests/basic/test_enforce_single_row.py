@@ -43,7 +43,7 @@ def test_one_row_passes(sizes: list[int]) -> None:
 @pytest.mark.parametrize("sizes", [[2], [1, 1], [0, 1, 0, 1], [2049]])
 def test_a_second_row_is_an_error(sizes: list[int]) -> None:
     """Q2."""
-    with pytest.raises(ExecutionError, match="more than one row; aggregate it, or add limit 1"):
+    with pytest.raises(ExecutionError, match="more than one row; aggregate it, or add LIMIT 1"):
         single(sizes)
 
 

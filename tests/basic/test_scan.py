@@ -93,7 +93,7 @@ DECLARED = pa.schema([("a", pa.int64()), ("b", pa.string())])
         ({"b": pa.array(["x"]), "a": pa.array([1], pa.int64())}, "columns come in the order"),
         (
             {"a": pa.array([1], pa.int64()), "b": pa.array(["x"]), "c": pa.array([1])},
-            "column 'c' is not one the scan declares",
+            "column 'c' is not declared by the scan",
         ),
     ],
 )

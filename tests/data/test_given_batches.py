@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(120)
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 N_BATCHES = 20
-CHANGED = r"Reusing \(node culprit\).*: changed column 'a' of a batch after it had given it; .*a copy"
+CHANGED = r"Reusing \(node culprit\).*: changed column 'a' of a batch after returning it; .*a copy"
 
 
 class Memory:
@@ -190,7 +190,7 @@ def test_a_registered_stream_is_named(n_buffers: int, by_pyarrow: bool) -> None:
     session = qcore.Session(threads=2)
     source = Stream(n_buffers)
     session.register("t", pa.RecordBatchReader.from_stream(source) if by_pyarrow else source)
-    with pytest.raises(qcore.ExecutionError, match=r"(Stream|Reader) changed column 'a' of a batch after it had given"):
+    with pytest.raises(qcore.ExecutionError, match=r"(Stream|Reader) changed column 'a' of a batch after returning"):
         session.sql("select sum(a) s from t").to_arrow()
 
 

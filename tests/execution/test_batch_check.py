@@ -73,7 +73,7 @@ def test_a_selection_ascends_and_stays_in_the_batch(selection: list[int]) -> Non
     ("column", "what"),
     [
         ({"missing": 1}, "a column is missing"),
-        ({"references": 0}, "a column was freed already"),
+        ({"references": 0}, "a column was already freed"),
         ({"n_rows": 3}, "a column is shorter than the batch"),
         ({"type": 3}, "a column has another type than its field"),
         ({"encoding": 7}, "a column has an unknown encoding"),

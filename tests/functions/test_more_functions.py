@@ -88,11 +88,11 @@ def test_q2_as_duckdb(query: str) -> None:
         ("unbin('012')", "digits 0 and 1"),
         ("format('{} {}', i)", "do not fit"),
         ("printf('%d', s)", "do not fit"),
-        ("printf('%*f', 9, 1.5::decimal(38, 1))", r"a width or precision of \* is not supported beside a decimal"),
+        ("printf('%*f', 9, 1.5::decimal(38, 1))", r"a width or precision of \* is not supported for a decimal"),
         ("make_time(25, 1, 1.0)", "hour must be in"),
         ("make_timestamp(2024, 13, 1, 1, 1, 1.0)", "month must be in"),
         ("date_sub('moon', day, day)", "unknown unit 'moon'"),
-        ("time_bucket(interval '1 month 1 day', day)", "of months, or of days and times"),
+        ("time_bucket(interval '1 month 1 day', day)", "either months, or days and times"),
         ("hex(f)", "takes an integer, text or bytes"),
     ],
 )

@@ -105,7 +105,7 @@ def test_q1_calls_that_are_refused(query: str, said: str) -> None:
         ("select a from t where unnest(l) > 1", "unnest cannot be in WHERE; write it in a select list or in FROM"),
         ("select unnest(unnest(l)) from t", "unnest cannot be in"),
         ("select unnest(l, 1) from t", "unnest in a select list takes one list or map and no options"),
-        ("select a from t where generate_subscripts(l, 1) = 1", "generate_subscripts stands in WHERE"),
+        ("select a from t where generate_subscripts(l, 1) = 1", "generate_subscripts cannot be in WHERE"),
         ("select generate_subscripts(l) from t", "generate_subscripts takes a list and its dimension, 1"),
         ("select generate_subscripts(l, 2) from t", "generate_subscripts: a list has one dimension, 1"),
         ("select generate_subscripts(l, a) from t", "generate_subscripts: a list has one dimension, 1"),

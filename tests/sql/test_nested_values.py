@@ -161,7 +161,7 @@ def test_what_is_wrong_is_named(text, words):
 
 
 def test_a_map_with_a_key_twice_is_an_error():
-    with pytest.raises(qcore.QcoreError, match="each key once"):
+    with pytest.raises(qcore.QcoreError, match="cannot have a key twice"):
         qcore.sql("select map([i, i], [1, 2]) from t where i = 1", {"t": TABLE}).to_arrow()
 
 

@@ -28,7 +28,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EXACT = Context(prec=80)
 DAY_NANOS = 86_400_000_000_000
 MONTH_DAYS = 30
-# From bytes, a place and a type to the number or time that begins there, and the place behind it.
+# From bytes, a position and a type to the number or time at that position, and the position after it.
 Leaf = Callable[[bytes, int, pa.DataType], tuple[Any, int]]
 SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
