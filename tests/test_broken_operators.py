@@ -114,7 +114,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
         source(poll_pull=gives(PollPull.batch(17))),  # type: ignore[arg-type]
         r"returned a int, not a RecordBatch",
     ),
-    "polled source: a table": (source(poll_pull=gives(PollPull.batch(TABLE))), "gave a Table, not a"),
+    "polled source: a table": (source(poll_pull=gives(PollPull.batch(TABLE))), "returned a Table, not a"),
     "polled source: other columns": (source(poll_pull=gives(PollPull.batch(OTHER))), NOT_DECLARED),
     "polled source: another type": (
         source(poll_pull=gives(PollPull.batch(TYPE_CHANGED))),
@@ -139,7 +139,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "iterator: None": (iterator(next=gives(None)), r"next\(\) returned None instead of a qcore\.IterOutcome"),
     "iterator: a batch": (iterator(next=gives(GOOD)), r"next\(\) returned a RecordBatch instead of a qcore"),
     "iterator: OK without a batch": (iterator(next=leaving(None)), r"next\(\) returned OK, but `batch` is None"),
-    "iterator: a batch of another type": (iterator(next=leaving([1])), "gave a list, not a"),
+    "iterator: a batch of another type": (iterator(next=leaving([1])), "returned a list, not a"),
     "iterator: other columns": (iterator(next=leaving(OTHER)), OTHER_SCHEMA),
     "iterator: NOT_YET for ever": (iterator(next=gives(IterOutcome.NOT_YET)), NEITHER),
     "iterator: STOP without an error": (iterator(next=gives(IterOutcome.STOP)), "returned STOP, but `error` is None"),

@@ -575,7 +575,7 @@ def test_cancel_while_it_waits_for_a_future_that_never_comes() -> None:
 
 WRONG_PLANS: dict[str, tuple[Callable[[], Any], str]] = {
     "an instance": (lambda: PlanBuilder().values(TABLE).operator(Doubled()), "serves one driver only"),
-    "a sink as an operator": (lambda: PlanBuilder().values(TABLE).operator(Gathering()), "Gathering is none"),
+    "a sink as an operator": (lambda: PlanBuilder().values(TABLE).operator(Gathering()), "not a Gathering"),
     "not callable": (lambda: PlanBuilder().values(TABLE).operator(3), "not a int"),
     "makes something else": (lambda: PlanBuilder().values(TABLE).operator(dict), "returned a dict, not an Operator"),
     "no schema": (lambda: PlanBuilder().source(Halves), "needs schema="),

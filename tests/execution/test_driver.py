@@ -191,7 +191,7 @@ def test_blocking_without_a_reason_is_an_error() -> None:
     chain = Chain()
     chain.add("source", (0,))
     chain.add("sink")
-    with pytest.raises(ExecutionError, match="reason 0"):
+    with pytest.raises(ExecutionError, match="blocked for 0"):
         chain.run()
 
 

@@ -269,7 +269,7 @@ def test_every_dialect_builds_each_of_its_names() -> None:
         ("if", [True, 1], "if takes 3 arguments, not 2"),
         ("extract", ["fortnight", DAY], "unknown part 'fortnight'"),
         ("||", [b"a", "b"], r"\|\| of binary and string is not defined"),
-        ("epoch_ms", [5], r"epoch_ms takes a date or a timestamp; make_timestamp_ms\(x\)"),
+        ("epoch_ms", [5], r"epoch_ms takes a date or a timestamp; use make_timestamp_ms\(x\)"),
         ("struct_insert", [struct(a=1), "A", 2], "has a field 'A' already"),
         ("map", [5, 6], "map takes lists"),
         ("glob", ["a", bound("upper", "a")], "text literal as its pattern"),
