@@ -119,7 +119,7 @@ def test_uuids() -> None:
         ("select to_base(-1, 2)", "a number from 0"),
         ("select to_base(1, 37)", "a radix from 2 to 36"),
         ("select jaccard('', 'a')", "not empty"),
-        ("select url_decode('%ff')", "no UTF-8"),
+        ("select url_decode('%ff')", "not UTF-8"),
         ("select parse_path('a', 'colon')", "unknown separator 'colon'"),
         ("select parse_filename('a', map([1], [2]))", "parse_filename.* takes text"),
         ("select parse_filename('a', 1)", "parse_filename.* takes text"),
@@ -131,7 +131,7 @@ def test_uuids() -> None:
         ("select list_distance(['a'], ['b'])", "two lists of numbers"),
         ("select array_cross_product([1], [2])", "list must have 3 numbers"),
         ("select list_aggregate([1], 'nosuch')", "unknown function 'list_nosuch'"),
-        ("select list_resize([1], -1)", "has no -1 elements"),
+        ("select list_resize([1], -1)", "cannot have -1 elements"),
         ("select list_aggregate([1])", "the name of an aggregate"),
     ],
 )

@@ -171,7 +171,7 @@ def test_many_rows_and_long_lists() -> None:
         ("list_transform(l, lambda x: random())", "would be the same for all elements"),
         ("list_reduce(l, lambda x: x)", "a lambda of two parameters"),
         ("list_reduce(l, lambda a, x, k: x)", "list_zip"),
-        ("list_reduce(l, lambda a, x: 'b')", "int64 at first, and the lambda gives string"),
+        ("list_reduce(l, lambda a, x: 'b')", "first value is int64, and the lambda returns string"),
         ("list_reduce(l, lambda a, x: a, 1, 2)", "an optional first value"),
         ("[x for in l]", r"syntax error at '(for|\])', line 1, column 1\d"),
         ("list_filter([s], lambda x: x)", "it takes conditions"),

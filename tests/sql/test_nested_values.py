@@ -148,7 +148,7 @@ def test_many_batches_and_drivers():
         ("select i[1] from t", "it takes a list, not int64"),
         ("select struct_pack(1, 2)", "struct_pack takes names and values"),
         ("select l < {'a': 1} from t", "cannot|nothing in common|defined"),
-        ("select greatest(l, [1]) from t", "no lists"),
+        ("select greatest(l, [1]) from t", "does not take lists"),
         ("select list_sum(ls) from t", "numbers"),
         ("select [i, s] from t", "cast|common|text"),
         ("select if(i = 1, 2) from t", "if takes a condition and two values"),
