@@ -486,10 +486,10 @@ class PartitionedOutput(Sink):
 
     `kind` is partitioned (by the hash of `keys`), broadcast (each consumer gets all rows) or arbitrary (a page goes to
     the consumer that asks first). Pages wait in buffers of `buffer_bytes`, or are written to Arrow files in the folder
-    `path`; with `single_file` all to the one file `path` (qcore.writing.page_file), narrowed
-    by what saves more than the `byte_nanos` that writing and reading a byte of it takes. That file also gets the hashes
-    of the keys of at most `hashes_max` rows. Rows whose keys are not in
-    `key_filter` (qcore.writing.key_filter_file) are left out.
+    `path`. With `single_file` all pages are in the file `path` (qcore.writing.page_file). Pages are then made smaller
+    if that takes less time than `byte_nanos` ns for each byte saved, the time to write and read a byte. That file also
+    gets the hashes of the keys of at most `hashes_max` rows. Rows whose keys are not in `key_filter`
+    (qcore.writing.key_filter_file) are dropped.
     """
 
     kind: str

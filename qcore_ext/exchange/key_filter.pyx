@@ -1,4 +1,4 @@
-"""Filters of keys: the build keys of a join as bits, so that a probe row without a match is not exchanged. SPEC S2.
+"""Filters of keys: the build keys of a join as bits, so that a probe row without a match is not exchanged.
 
 A filter is an array of 64-bit words. A key sets four bits in one word: bits 0 to 31 of its hash choose the word, bits
 32 to 55 the bits in it. A key that was added is always found. With 16 bits for each key about 1 in 100 others is found.
