@@ -1,4 +1,4 @@
-"""Whether an expression gives equal results over columns of wider types. SPEC D6.
+"""Whether an expression gives equal results over columns of wider types.
 
 A query whose columns widened has computed rows with the narrower types. It may go on if the wider types give equal
 results for these rows: a sum or a product of integers, a comparison, a function of floats over integers. It may not if
