@@ -99,6 +99,9 @@ def explain_plan(
         if any(one.arrow_nanos for one in found):
             arrow = [f"{one.arrow_nanos / 1e6:,.2f}" if one.arrow_nanos else "" for one in found]
             columns.append(("pyarrow ms", arrow, True))
+        if any(one.masked_rows for one in found):
+            masked = [f"{one.masked_rows:,}" if one.masked_rows else "" for one in found]
+            columns.append(("rows under a mask", masked, True))
         columns.append(("pipelines", [", ".join(map(str, one.pipelines)) for one in found], False))
     elif pipelines is not None:
         columns.append(("pipelines", [", ".join(map(str, pipelines.get(node.id, ()))) for node in nodes], False))
@@ -113,6 +116,7 @@ class _Measured:
     wall_nanos: int = 0
     blocked_nanos: int = 0
     arrow_nanos: int = 0
+    masked_rows: int = 0
     pipelines: list[int] = field(default_factory=list)
     ran: bool = False
 
@@ -126,6 +130,7 @@ def _measure(stats: Mapping[str, Any]) -> dict[str, _Measured]:
             one.ran = True
             one.wall_nanos += operator_wall_nanos(counters)
             one.arrow_nanos += int(counters.get("arrow_wall_nanos", 0))
+            one.masked_rows += int(counters.get("masked_rows", 0))
             one.blocked_nanos += sum(counters.get("blocked_wall_nanos", {}).values())
             one.rows = int(counters["output_rows"])
             if number not in one.pipelines:

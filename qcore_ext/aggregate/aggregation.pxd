@@ -42,6 +42,10 @@ cdef class HashAggregation(Operator):
     cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
     cdef int64_t part               # the part of radix whose groups are returned
     cdef Batch* batch               # owned; the input batch that is being read
+    # Vectors for which masks are not tried, and how many that will be after the next vector that has a new key.
+    cdef int64_t mask_wait
+    cdef int64_t mask_wait_next
+    cdef int64_t masked_rows        # rows that were computed under a mask
     cdef int64_t position           # number of its rows that were read
     cdef bint input_over
     cdef bint emitting              # groups are being returned
@@ -62,6 +66,8 @@ cdef class HashAggregation(Operator):
     cdef void free_scratch(self) noexcept nogil
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
+    cdef bint takes_mask(self) noexcept nogil
+    cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil

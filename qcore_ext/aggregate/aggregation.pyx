@@ -8,16 +8,18 @@ table. If few rows share their keys, it passes the next rows through as states w
 partial step has the keys, then the state columns (aggregate.calls).
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.aggregate.calls cimport AggregateCalls
+from qcore_ext.aggregate.state cimport FEW_GROUPS
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
@@ -28,9 +30,10 @@ from qcore_ext.aggregate.group_output cimport (
     group_results, group_states, output_for_types, result_of_no_rows, state_arguments,
 )
 from qcore_ext.aggregate.group_set cimport (
-    GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_update,
+    GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_takes_mask,
+    group_set_update,
 )
-from qcore_ext.aggregate.group_table cimport group_table_is_array
+from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
@@ -56,6 +59,7 @@ cdef enum:
     # enough to notice that the input has changed.
     PASS_ROWS = 1048576
     ORDERED_GROUPS_MAX = 16384  # table size for input in key order: it stays in the second-level cache
+    MASK_WAIT_MAX = 1024        # vectors after one whose keys were not all known, before masks are tried again
     PARTITIONED_GROUPS = 16     # a partitioned table may have this many times the groups of a plain one
 
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
@@ -121,6 +125,7 @@ cdef class HashAggregation(Operator):
                 f"{node_id}"
             )
         self.radix_groups_min = radix_groups_min
+        self.mask_wait_next = 1
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
@@ -133,6 +138,12 @@ cdef class HashAggregation(Operator):
 
     def __dealloc__(self):
         self.release()
+
+    def stats_snapshot(self):
+        """Figures of any operator, and 'masked_rows': selected rows that were computed under a mask."""
+        counters = Operator.stats_snapshot(self)
+        counters["masked_rows"] = self.masked_rows
+        return counters
 
     # --- set-up ---
 
@@ -320,6 +331,61 @@ cdef class HashAggregation(Operator):
             )
         return 0
 
+    cdef bint takes_mask(self) noexcept nogil:
+        """Whether all rows of the batch are computed, and those that are not selected masked.
+
+        Worth it where most rows are selected, as gathering costs a row more than computing it, and where the states of
+        all groups are in the first-level cache, as a masked row reads one too.
+        """
+        if self.batch.selection == NULL or self.batch.n_selected * 2 < self.batch.n_rows:
+            return False
+        if self.radix != NULL or self.passed != NULL:
+            return False
+        if self.groups.table.n_groups == 0 or self.groups.table.n_groups > FEW_GROUPS:
+            return False
+        if self.evaluating and self.evaluator.n_calls > 0:
+            return False        # a call sees the selected rows of the batch
+        return group_set_takes_mask(self.groups)
+
+    cdef int64_t add_under_mask(self) except -1 nogil:
+        """Add the selected rows among the next VECTOR_ROWS rows of the batch, if their groups are known.
+
+        Returns the number of these rows, or 0 if they were not added.
+        """
+        cdef uint8_t bits[VECTOR_BITMAP_BYTES]
+        cdef const uint32_t* rows = self.batch.selection + self.position
+        cdef int64_t first = rows[0] & ~<uint32_t> 7
+        cdef int64_t n = min(self.batch.n_rows - first, <int64_t> VECTOR_ROWS)
+        cdef int64_t low = 1
+        cdef int64_t high = min(self.batch.n_selected - self.position, n)
+        cdef int64_t middle
+        cdef VectorScratch* scratch
+        cdef uint32_t* numbers = NULL
+        cdef int32_t i
+        while low < high:               # rows[:low] are below first + n, rows[high] is not or is the end
+            middle = (low + high + 1) >> 1
+            if rows[middle - 1] < first + n:
+                low = middle
+            else:
+                high = middle - 1
+        simd_kernels().rows_to_bits(rows, low, <uint32_t> first, bits, VECTOR_BITMAP_BYTES)
+        if self.evaluating:
+            self.evaluator.load_all(self.batch, first, n, self.vectors)
+        else:
+            scratch = <VectorScratch*> self.scratch.data
+            for i in range(self.n_loaded):
+                column_load_narrow(self.batch.columns[i], first, NULL, n, &scratch[i], &self.vectors[i])
+        if self.n_keys > 0:
+            numbers = <uint32_t*> self.numbers.data
+            if not group_table_find_some(self.groups.table, self.vectors, n, bits, numbers):
+                self.mask_wait = self.mask_wait_next
+                self.mask_wait_next = min(2 * self.mask_wait_next, <int64_t> MASK_WAIT_MAX)
+                return 0
+        group_set_update(self.groups, self.vectors, n, numbers, self.groups.table.n_groups, bits)
+        self.n_last = n
+        self.masked_rows += low
+        return low
+
     cdef int pass_through(self, int64_t n) except -1 nogil:
         """Make a group of each of the n rows, without the table."""
         cdef uint32_t* numbers = <uint32_t*> self.numbers.data
@@ -329,7 +395,7 @@ cdef class HashAggregation(Operator):
         for i in range(n):
             numbers[i] = <uint32_t> (first + i)
         self.rows_to_pass -= n
-        return group_set_update(self.groups, self.vectors, n, numbers, first + n)
+        return group_set_update(self.groups, self.vectors, n, numbers, first + n, NULL)
 
     cdef int start_radix(self) except -1 nogil:
         """Change to a partitioned table if there is memory for its buffers and no call needs all rows of its group."""
@@ -389,10 +455,21 @@ cdef class HashAggregation(Operator):
         """Read the batch to its end, or until the partial step's table is full."""
         cdef int64_t n_rows = self.batch.n_selected
         cdef int64_t n
+        cdef bint masks = self.takes_mask()
         while self.position < n_rows:
-            if self.is_full() and not self.try_radix():
-                return self.start_emitting()
+            if self.is_full():
+                if not self.try_radix():
+                    return self.start_emitting()
+                masks = False
             account_check(self.account)
+            if masks and self.mask_wait > 0:
+                self.mask_wait -= 1
+            elif masks:
+                n = self.add_under_mask()
+                if n > 0:
+                    self.rows_grouped += n
+                    self.position += n
+                    continue
             n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
             self.load(n)
             if self.radix != NULL:
@@ -407,6 +484,7 @@ cdef class HashAggregation(Operator):
                 if self.step != PARTIAL and self.groups.table.n_groups >= self.radix_groups_min:
                     if not group_table_is_array(self.groups.table):
                         self.start_radix()
+                        masks = False
             self.position += n
         batch_unref(self.batch)
         self.batch = NULL

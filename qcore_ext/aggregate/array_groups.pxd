@@ -53,6 +53,10 @@ cdef void array_groups_see(ArrayGroups* direct, const Vector* keys, int64_t n) n
 cdef bint array_groups_encode(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil
 # Returns True if the groups of all n rows were known. Otherwise the contents of `groups` are undefined.
 cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil
+# The same for the rows of the bitmap `bits`. Other rows may have any key; their groups are numbers of groups.
+cdef bint array_groups_find_some(
+    ArrayGroups* direct, const Vector* keys, int64_t n, const uint8_t* bits, uint32_t* groups,
+) noexcept nogil
 # Store the groups of the vector for which array_groups_find has just returned False.
 cdef int array_groups_learn(
     ArrayGroups* direct, const Vector* keys, int64_t n, const uint32_t* groups,

@@ -177,6 +177,23 @@ cdef bint array_groups_find(ArrayGroups* direct, const Vector* keys, int64_t n, 
     return missing >> 31 == 0
 
 
+cdef bint array_groups_find_some(
+    ArrayGroups* direct, const Vector* keys, int64_t n, const uint8_t* bits, uint32_t* groups,
+) noexcept nogil:
+    cdef int64_t i
+    cdef uint32_t missing = 0
+    cdef uint32_t unknown
+    if array_groups_find(direct, keys, n, groups):
+        return True
+    if not direct.coded:
+        return False
+    for i in range(n):
+        unknown = groups[i] >> 31
+        missing |= unknown & bit_get(bits, i)
+        groups[i] &= unknown - 1
+    return missing == 0
+
+
 # --- learning ---
 
 cdef void range_of_integers(

@@ -113,6 +113,8 @@ cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, in
     cdef int64_t n_bytes = (n + 7) >> 3
     if input.mask == NULL:
         memset(scratch.mask, 0xFF, VECTOR_BITMAP_BYTES)
+    elif input.mask != scratch.mask:
+        memcpy(scratch.mask, input.mask, n_bytes)
     for i in range(n_bytes >> 3):
         memcpy(&word, bits + 8 * i, 8)
         mask[i] &= ~word if inverted else word
@@ -122,20 +124,24 @@ cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, in
 
 
 cdef int aggregate_input_load(
-    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
+    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* bits,
 ) except -1 nogil:
     cdef CallScratch* scratch = <CallScratch*> input.scratch.data
     cdef const Vector* vector = NULL
     cdef const Vector* filter
     cdef int32_t k
-    input.mask = NULL
+    input.mask = bits
     input.nothing = False
+    input.whole = True
     if input.call.filter >= 0:
         filter = &loaded[input.call.filter]
         simd_kernels().mask_to_bits(<const uint8_t*> filter.values, n, scratch.mask)
         input.mask = scratch.mask
         if filter.validity != NULL:
             restrict(input, filter.validity, False, n)
+        if bits != NULL:
+            restrict(input, bits, False, n)
+        input.whole = False
     if input.call.argument < 0:
         return 0
     vector = &loaded[input.call.argument]
@@ -146,8 +152,10 @@ cdef int aggregate_input_load(
         vector = &loaded[input.call.arguments[k]]
         if vector.validity != NULL:
             restrict(input, vector.validity, input.call.nulls, n)
+            input.whole = False
     if input.call.distinct:
         keep_first_of_pairs(input, loaded, groups, n)
+        input.whole = False
     for k in range(min(input.call.n_arguments, <int32_t> 2)):
         state_widen(&loaded[input.call.arguments[k]], n, scratch.widened[k], &input.vectors[k])
     return 0

@@ -1,6 +1,6 @@
 """A group set: a group table, and one state for each aggregate of its groups."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.aggregate.calls cimport CallCollection, CallState
 from qcore_ext.aggregate.state cimport AggregateState
@@ -43,9 +43,12 @@ cdef int group_set_clear(GroupSet* groups) except -1 nogil
 cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
 # The same for rows that are states: keys, then state columns.
 cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
-# Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0.
+# Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0. Only the rows
+# of the bitmap `bits` count, if it is not NULL; then group_set_takes_mask must hold, and each new group have such a row.
 cdef int group_set_update(
-    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
+    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups, const uint8_t* bits,
 ) except -1 nogil
+# Whether all states can be updated under a mask, at no higher cost for each row than without.
+cdef bint group_set_takes_mask(const GroupSet* groups) noexcept nogil
 # Give each group a state. Must be called before the states are read.
 cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil

@@ -1,12 +1,13 @@
 """A group set: a group table, and one state for each aggregate of its groups."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.aggregate.calls cimport CallInput
 from qcore_ext.aggregate.state cimport (
     AggregateState, state_clear, state_extend, state_free, state_init, state_merge, state_n_columns, state_update,
     state_widen,
 )
+from qcore_ext.aggregate.state_kind cimport STATE_COUNT, STATE_SUM
 from qcore_ext.data.column cimport Vector, VectorScratch
 from qcore_ext.ground.memory cimport Buffer, struct_free, struct_new
 from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_load
@@ -81,21 +82,35 @@ cdef int merge_states(GroupSet* groups, const Vector* vectors, int64_t n, const 
 
 
 cdef int group_set_update(
-    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
+    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups, const uint8_t* bits,
 ) except -1 nogil:
     cdef const GroupPlan* plan = groups.plan
     cdef AggregateInput* input
     cdef int32_t i
     for i in range(plan.n_inputs):
-        aggregate_input_load(&plan.inputs[i], vectors, numbers, n)
+        aggregate_input_load(&plan.inputs[i], vectors, numbers, n, bits)
     for i in range(plan.n_states):
         input = &plan.inputs[plan.states[i].input]
         if not input.nothing:
-            state_update(&groups.states[i], n_groups, numbers, n, input.vectors, input.mask)
+            state_update(&groups.states[i], n_groups, numbers, n, input.vectors, input.mask, input.whole)
     for i in range(plan.n_collections):
         input = &plan.inputs[plan.collections[i].input]
         holistic_append(&groups.holistic[i], vectors, numbers, n, input.mask)
     return 0
+
+
+cdef bint group_set_takes_mask(const GroupSet* groups) noexcept nogil:
+    cdef const GroupPlan* plan = groups.plan
+    cdef int32_t i
+    if plan.merging or plan.n_collections > 0:
+        return False
+    for i in range(plan.n_inputs):
+        if plan.inputs[i].call.distinct:
+            return False
+    for i in range(plan.n_states):
+        if plan.states[i].kind != STATE_SUM and plan.states[i].kind != STATE_COUNT:
+            return False
+    return True
 
 
 cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil:
@@ -109,9 +124,9 @@ cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint3
     if groups.plan.merging:
         return group_set_merge(groups, vectors, n, numbers)
     if groups.plan.n_keys == 0:
-        return group_set_update(groups, vectors, n, NULL, 1)
+        return group_set_update(groups, vectors, n, NULL, 1, NULL)
     group_table_assign(groups.table, vectors, n, numbers)
-    return group_set_update(groups, vectors, n, numbers, groups.table.n_groups)
+    return group_set_update(groups, vectors, n, numbers, groups.table.n_groups, NULL)
 
 
 cdef int group_set_complete(GroupSet* groups, int64_t n_groups) except -1 nogil:

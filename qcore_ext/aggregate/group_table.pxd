@@ -48,6 +48,11 @@ cdef GroupTable* group_table_new(
 cdef void group_table_free(GroupTable* table) noexcept nogil           # NULL is ignored
 # Find the group of each of n <= VECTOR_ROWS rows. A new key makes a new group with the number table.n_groups.
 cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil
+# Find the groups of the rows of the bitmap `bits` in an array, without making groups. Returns False if one is not known
+# there. The other rows get the number of any group.
+cdef bint group_table_find_some(
+    GroupTable* table, const Vector* keys, int64_t n, const uint8_t* bits, uint32_t* groups,
+) noexcept nogil
 # Remove all groups. The memory is kept, except what output columns may point to.
 cdef int group_table_clear(GroupTable* table) except -1 nogil
 # Key column `column` of the n groups from start, as a flat column that may outlive the table.

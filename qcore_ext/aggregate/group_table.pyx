@@ -15,8 +15,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.array_groups cimport (
-    ArrayGroups, array_groups_clear, array_groups_encode, array_groups_extend, array_groups_find, array_groups_free,
-    array_groups_learn, array_groups_new, array_groups_see,
+    ArrayGroups, array_groups_clear, array_groups_encode, array_groups_extend, array_groups_find,
+    array_groups_find_some, array_groups_free, array_groups_learn, array_groups_new, array_groups_see,
 )
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
@@ -674,6 +674,17 @@ cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, ui
     assign_groups(table, keys, n, groups)
     qc_check_rows(groups, n, table.n_groups, b"a row's group is one of the groups")
     return 0
+
+
+cdef bint group_table_find_some(
+    GroupTable* table, const Vector* keys, int64_t n, const uint8_t* bits, uint32_t* groups,
+) noexcept nogil:
+    if table.direct == NULL or table.n_groups == 0:
+        return False
+    if not array_groups_find_some(table.direct, keys, n, bits, groups):
+        return False
+    qc_check_rows(groups, n, table.n_groups, b"a row's group is one of the groups")
+    return True
 
 
 cdef Column* group_table_column(

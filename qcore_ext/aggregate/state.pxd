@@ -44,9 +44,10 @@ cdef void state_widen(const Vector* vector, int64_t n, char* scratch, Vector* ou
 # Update the state by n <= VECTOR_ROWS rows. groups[i] < n_groups is the group of row i; if groups is NULL all rows
 # belong to group 0. `argument` has the values, converted by state_widen: NULL for COUNT of rows, two vectors of doubles
 # for COMOMENTS. Its validity is ignored: row i takes part if bit i of `mask` is 1. If mask is NULL all rows take part.
+# `is_whole`: each new group has a row that takes part.
 cdef int state_update(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
-    const uint8_t* mask,
+    const uint8_t* mask, bint is_whole,
 ) except -1 nogil
 # The same for rows that are states. arguments[0..n_columns) are the columns of state_column, converted by state_widen.
 cdef int state_merge(

@@ -267,10 +267,10 @@ cdef inline void check_rows(const uint32_t* groups, int64_t n, int64_t n_groups)
 
 cdef int state_update(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
-    const uint8_t* mask,
+    const uint8_t* mask, bint is_whole,
 ) except -1 nogil:
     check_rows(groups, n, n_groups)
-    state_reserve(state, n_groups, mask == NULL)
+    state_reserve(state, n_groups, is_whole)
     if state.kind == STATE_COUNT:
         count_rows(<int64_t*> state.values.data, n_groups, groups, n, mask)
         return 0

@@ -6,7 +6,7 @@ from libc.string cimport memset
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_U64
 from qcore_ext.ground.bitmap cimport bit_get
-from qcore_ext.ground.dispatch cimport grouping_kernels, simd_kernels
+from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.grouping cimport GROUPING_FEW
 from qcore_ext.ground.wide cimport int128, wide_apply, wide_power_of_ten
 
@@ -25,28 +25,14 @@ ctypedef fused Number:
 
 cdef void mask_numbers(const Number* values, const uint8_t* mask, int64_t n, Number* out) noexcept nogil:
     """Copy the values. Rows that the mask excludes become zero."""
-    cdef int64_t i
-    cdef uint64_t keep
-    for i in range(n):
-        keep = <uint64_t> 0 - <uint64_t> ((mask[i >> 3] >> (i & 7)) & 1)
-        (<uint64_t*> out)[i] = (<const uint64_t*> values)[i] & keep
+    grouping_kernels().mask_words(<const uint64_t*> values, mask, n, <uint64_t*> out)
 
 
-cdef Number total(const Number* values, int64_t n) noexcept nogil:
-    cdef Number a = 0
-    cdef Number b = 0
-    cdef Number c = 0
-    cdef Number d = 0
-    cdef int64_t i
-    cdef int64_t quarters = n >> 2
-    for i in range(quarters):
-        a += values[4 * i]
-        b += values[4 * i + 1]
-        c += values[4 * i + 2]
-        d += values[4 * i + 3]
-    for i in range(4 * quarters, n):
-        a += values[i]
-    return (a + b) + (c + d)
+cdef int128 total(const int64_t* values, const uint8_t* mask, int64_t n) noexcept nogil:
+    cdef int64_t high
+    cdef uint64_t low
+    grouping_kernels().sum_all(values, mask, n, &high, &low)
+    return (<int128> high << 32) + <int128> low
 
 
 cdef void add_few(const double* values, const uint32_t* groups, int64_t n, double* sums) noexcept nogil:
@@ -81,13 +67,13 @@ cdef void count_rows(
     cdef int64_t i
     if groups == NULL or n_groups == 1:
         counts[0] += n if mask == NULL else count_bits(mask, n)
+    elif n_groups <= GROUPING_FEW:
+        grouping_kernels().count_few(groups, mask, n, n_groups, few)
+        for i in range(n_groups):
+            counts[i] += few[i]
     elif mask != NULL:
         for i in range(n):
             counts[groups[i]] += bit_get(mask, i)
-    elif n_groups <= GROUPING_FEW:
-        grouping_kernels().count_few(groups, n, n_groups, few)
-        for i in range(n_groups):
-            counts[i] += few[i]
     else:
         for i in range(n):
             counts[groups[i]] += 1
@@ -96,7 +82,7 @@ cdef void count_rows(
 cdef void add_counts(int64_t* counts, const uint32_t* groups, int64_t n, const int64_t* values) noexcept nogil:
     cdef int64_t i
     if groups == NULL:
-        counts[0] += total[int64_t](values, n)
+        counts[0] += <int64_t> total(values, NULL, n)
     else:
         for i in range(n):
             counts[groups[i]] += values[i]
@@ -110,12 +96,13 @@ cdef void sum_doubles(
     cdef double masked[VECTOR_ROWS]
     cdef double few[COPIES * GROUPING_FEW]
     cdef int64_t i
+    if groups == NULL or n_groups == 1:
+        sums[0] += grouping_kernels().sum_doubles(values, mask, n)
+        return
     if mask != NULL:
         mask_numbers[double](values, mask, n, masked)
         values = masked
-    if groups == NULL or n_groups == 1:
-        sums[0] += total[double](values, n)
-    elif n_groups <= GROUPING_FEW:
+    if n_groups <= GROUPING_FEW:
         memset(few, 0, sizeof(few))
         add_few(values, groups, n, few)
         for i in range(n_groups):
@@ -164,37 +151,30 @@ cdef int sum_integers(
     cdef int64_t masked[VECTOR_ROWS]
     cdef int64_t few[GROUPING_FEW]
     cdef const int64_t* values = <const int64_t*> argument.values
-    cdef uint64_t magnitude
-    cdef bint small
+    cdef bint lone = groups == NULL or n_groups == 1
     cdef int64_t i
     if argument.phys != PHYS_I64 and argument.phys != PHYS_U64:
         return sum_wide(sums, groups, n, <const int128*> argument.values, mask)
+    if argument.phys == PHYS_U64:
+        if mask != NULL:
+            mask_numbers[int64_t](values, mask, n, masked)
+            values = masked
+            mask = NULL
+        # As signed integers the largest values would look small.
+        if any_bits(<const uint64_t*> values, n) >> SAFE_BITS != 0:
+            sum_unsigned(sums, groups, n, <const uint64_t*> values, NULL)
+            return 0
+    if lone:
+        sums[0] += total(values, mask, n)
+        return 0
+    if n_groups <= GROUPING_FEW:
+        if grouping_kernels().sum_few(values, groups, mask, n, n_groups, few) >> SAFE_BITS == 0:
+            for i in range(n_groups):
+                sums[i] += few[i]
+            return 0
     if mask != NULL:
         mask_numbers[int64_t](values, mask, n, masked)
         values = masked
-    if groups != NULL and n_groups > GROUPING_FEW and argument.phys == PHYS_I64:
-        for i in range(n):
-            sums[groups[i]] += values[i]
-        return 0
-    if argument.phys == PHYS_U64:
-        # As signed integers the largest values would look small.
-        magnitude = any_bits(<const uint64_t*> values, n)
-    else:
-        magnitude = simd_kernels().magnitude(values, n)
-    small = magnitude >> SAFE_BITS == 0
-    if argument.phys == PHYS_U64 and not small:
-        sum_unsigned(sums, groups, n, <const uint64_t*> values, NULL)
-    elif groups == NULL or n_groups == 1:
-        if small:
-            sums[0] += total[int64_t](values, n)
-        else:
-            for i in range(n):
-                sums[0] += values[i]
-    elif small and n_groups <= GROUPING_FEW:
-        grouping_kernels().sum_few(values, groups, n, n_groups, few)
-        for i in range(n_groups):
-            sums[i] += few[i]
-    else:
-        for i in range(n):
-            sums[groups[i]] += values[i]
+    for i in range(n):
+        sums[groups[i]] += values[i]
     return 0

@@ -391,11 +391,7 @@ cdef class Evaluator:
     # --- load ---
 
     cdef int load(self, Batch* batch, int64_t start, int64_t n, Vector* outs) except -1 nogil:
-        cdef Register* register
         cdef const uint32_t* rows = NULL
-        cdef int32_t i
-        if self.frame.arena != NULL or self.frame.heaps != NULL:
-            self.drop_arena()
         if batch.selection != NULL:
             rows = batch.selection + start
             start = 0
@@ -403,10 +399,24 @@ cdef class Evaluator:
                 start = rows[0]         # consecutive rows need no gather
                 rows = NULL
         self.aim(batch, start, rows, n)
+        return self.load_outputs(outs, NULL)
+
+    cdef int load_all(self, Batch* batch, int64_t first, int64_t n, Vector* outs) except -1 nogil:
+        self.aim(batch, first, NULL, n)
+        return self.load_outputs(outs, batch)
+
+    cdef int load_outputs(self, Vector* outs, Batch* selected_of) except -1 nogil:
+        """Compute all outputs. If `selected_of` is not NULL, only rows that it selects are used."""
+        cdef Register* register
+        cdef int32_t i
+        if self.frame.arena != NULL or self.frame.heaps != NULL:
+            self.drop_arena()
         for i in range(self.program.n_outputs):
             self.run(self.program.outputs[i].needed, self.program.outputs[i].n_needed)
             register = &self.frame.registers[self.program.outputs[i].register]
-            if register.errors != NULL:
+            if register.errors != NULL and selected_of != NULL:
+                self.check_selected(register, selected_of)
+            elif register.errors != NULL:
                 self.check(register)
             outs[i].phys = register.phys
             outs[i].values = register.values

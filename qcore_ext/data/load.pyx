@@ -68,14 +68,18 @@ cdef void views_from_arrow(
     const StringView* source, const void** buffers, const uint32_t* rows, int64_t n, const uint8_t* validity,
     StringView* out,
 ) noexcept nogil:
-    cdef int64_t i, at
+    cdef int64_t i
     cdef const int32_t* location
+    if rows == NULL:
+        memcpy(out, source, n * sizeof(StringView))
+    else:
+        simd_kernels().gather[4](source, rows, n, out)
+    if not simd_kernels().views_long(out, n):
+        return
     for i in range(n):
-        at = rows[i] if rows != NULL else i
-        out[i] = source[at]
         if out[i].length > VIEW_INLINE_BYTES:
             if is_valid(validity, i):
-                location = <const int32_t*> &source[at].pointer
+                location = <const int32_t*> &out[i].pointer
                 out[i].pointer = (<char*> buffers[location[0]]) + location[1]
             else:
                 memset(&out[i], 0, sizeof(StringView))      # the view of a null row may point anywhere
@@ -217,6 +221,9 @@ cdef int load_converted(
         qc_check_large_offsets(long_offsets, column.n_rows, b"the offsets of strings ascend")
         load_text(column, first, rows, n, long_offsets[column.n_rows], out.validity, views)
     elif column.storage == STORE_ARROW_VIEW:
+        if rows == NULL and not simd_kernels().views_long((<const StringView*> column.values) + first, n):
+            out.values = (<const StringView*> column.values) + first    # short strings are the same in both layouts
+            return 0
         load_text(column, first, rows, n, 0, out.validity, views)
     elif column.storage == STORE_FIXED_BINARY:
         views_from_fixed((<const char*> column.values) + first * column.width, column.width, rows, n, views)

@@ -24,7 +24,15 @@ cdef extern from "native/grouping.h" nogil:
         uint32_t (*add_letters)(
             const uint32_t* views, int64_t n, uint32_t low, uint32_t span, uint32_t stride, uint32_t* codes,
         ) noexcept nogil
-        void (*sum_few)(
-            const int64_t* values, const uint32_t* groups, int64_t n, int64_t n_groups, int64_t* sums,
+        uint64_t (*sum_few)(
+            const int64_t* values, const uint32_t* groups, const uint8_t* bits, int64_t n, int64_t n_groups,
+            int64_t* sums,
         ) noexcept nogil
-        void (*count_few)(const uint32_t* groups, int64_t n, int64_t n_groups, int64_t* counts) noexcept nogil
+        void (*count_few)(
+            const uint32_t* groups, const uint8_t* bits, int64_t n, int64_t n_groups, int64_t* counts,
+        ) noexcept nogil
+        void (*sum_all)(
+            const int64_t* values, const uint8_t* bits, int64_t n, int64_t* high, uint64_t* low,
+        ) noexcept nogil
+        double (*sum_doubles)(const double* values, const uint8_t* bits, int64_t n) noexcept nogil
+        void (*mask_words)(const uint64_t* values, const uint8_t* bits, int64_t n, uint64_t* out) noexcept nogil

@@ -59,3 +59,7 @@ cdef extern from "native/simd.h" nogil:
         int32_t (*or_steps)(const int32_t* offsets, int64_t n) noexcept nogil
         void (*range)(const uint32_t* values, int64_t n, uint32_t* least, uint32_t* most) noexcept nogil
         void (*gather[5])(const void* values, const uint32_t* rows, int64_t n, void* out) noexcept nogil
+        bint (*views_long)(const void* views, int64_t n) noexcept nogil
+        void (*rows_to_bits)(
+            const uint32_t* rows, int64_t n, uint32_t base, uint8_t* bits, int64_t n_bytes,
+        ) noexcept nogil

@@ -75,7 +75,7 @@ cdef class SortState:
     cdef Buffer* part_of            # owned; the part of each range of prefixes (uint16)
     cdef Buffer* counts             # owned; uint32 for each stripe and part: its rows, then their next position
     cdef int64_t* begins            # owned; first row of each part, and the end
-    cdef Buffer* prefixes           # owned; of all rows, by position
+    cdef Buffer* prefixes           # owned; of all rows, by position; NULL if words are sorted
     cdef Buffer* items              # owned; uint64 or SortEntry of all rows, by part
     cdef Vector* tie_keys           # owned; the keys by row number; only those from first_open on are set
     cdef Buffer** tie_buffers       # owned; two a key: values and validity, or NULL
@@ -99,6 +99,7 @@ cdef class SortState:
     cdef int64_t poll(self, int64_t seen, WaitToken* token) except -1 nogil
 
     cdef int measure(self, SortInput* input, SortOrder order, MemoryAccount* account) except -1 nogil
+    cdef int make_items(self, MemoryAccount* account) except -1 nogil
     cdef int align(self, SortOrder order, CSchema* schema, Account memory) except -1 nogil
     cdef int lay_out(self, SortOrder order) except -1 nogil
     cdef int number_rows(self) except -1 nogil

@@ -26,7 +26,7 @@ from qcore_ext.sort.radix cimport SortEntry, radix_sort_words
 from qcore_ext.sort.run cimport sort_entries
 from qcore_ext.sort.sorted_columns cimport (
     CHUNK_ROWS, sorted_columns_fill_entries, sorted_columns_fill_words, sorted_columns_free,
-    sorted_columns_init, sorted_columns_seal,
+    sorted_columns_init, sorted_columns_seal, sorted_columns_share_words,
 )
 
 cdef extern from "native/huge_pages.h" nogil:
@@ -191,17 +191,25 @@ cdef class SortState:
         self.has_words = not self.columns.has_rows and self.first_open == self.n_keys
         self.make_tie_keys(memory.account)
         self.make_stripes()
-        self.prefixes = buffer_new(memory.account, self.n_rows * sizeof(uint64_t))
-        self.items = buffer_new(
-            memory.account, self.n_rows * <int64_t> (sizeof(uint64_t) if self.has_words else sizeof(SortEntry))
-        )
-        # Written at random places.
-        qc_advise_huge_pages(self.items.data, self.items.size)
-        qc_advise_huge_pages(self.prefixes.data, self.prefixes.size)
+        self.make_items(memory.account)
         self.choose_parts(memory.account)
         self.counts = buffer_new(memory.account, self.n_items[<int> STAGE_COUNT] * self.n_parts * sizeof(uint32_t))
         self.begins = <int64_t*> struct_new((self.n_parts + 1) * sizeof(int64_t))
         self.advance(STAGE_COLLECT)
+        return 0
+
+    cdef int make_items(self, MemoryAccount* account) except -1 nogil:
+        """Allocate the items, which are written at random places, and the prefixes, if they are to be kept."""
+        if self.has_words:
+            self.items = sorted_columns_share_words(&self.columns)
+        if self.items == NULL:
+            self.items = buffer_new(
+                account, self.n_rows * <int64_t> (sizeof(uint64_t) if self.has_words else sizeof(SortEntry))
+            )
+        qc_advise_huge_pages(self.items.data, self.items.size)
+        if not self.has_words:
+            self.prefixes = buffer_new(account, self.n_rows * sizeof(uint64_t))
+            qc_advise_huge_pages(self.prefixes.data, self.prefixes.size)
         return 0
 
     cdef int align(self, SortOrder order, CSchema* schema, Account memory) except -1 nogil:
@@ -416,7 +424,8 @@ cdef class SortState:
     cdef int count(self, int64_t number, MemoryAccount* account) except -1 nogil:
         cdef const Stripe* stripe = &self.stripes[number]
         cdef SortInput* input = &self.inputs[stripe.input]
-        cdef uint64_t* prefixes = <uint64_t*> self.prefixes.data + input.position + stripe.start
+        cdef uint64_t here[VECTOR_ROWS]
+        cdef uint64_t* prefixes = here
         cdef uint32_t* counts = <uint32_t*> self.counts.data + number * self.n_parts
         cdef const uint16_t* part_of = <const uint16_t*> self.part_of.data
         cdef int64_t start = 0
@@ -424,8 +433,10 @@ cdef class SortState:
         memset(counts, 0, self.n_parts * sizeof(uint32_t))
         while start < stripe.n_rows:
             m = min(stripe.n_rows - start, <int64_t> VECTOR_ROWS)
-            compute_prefixes(self, input, stripe.start + start, m, prefixes + start, account)
-            for i in range(start, start + m):
+            if not self.has_words:
+                prefixes = <uint64_t*> self.prefixes.data + input.position + stripe.start + start
+            compute_prefixes(self, input, stripe.start + start, m, prefixes, account)
+            for i in range(m):
                 counts[part_of[prefixes[i] >> (64 - RANGE_BITS)]] += 1
             start += m
         if self.tie_buffers != NULL:
@@ -456,7 +467,8 @@ cdef class SortState:
     cdef int scatter(self, int64_t number, MemoryAccount* account) except -1 nogil:
         cdef const Stripe* stripe = &self.stripes[number]
         cdef SortInput* input = &self.inputs[stripe.input]
-        cdef const uint64_t* prefixes = <const uint64_t*> self.prefixes.data + input.position + stripe.start
+        cdef uint64_t here[VECTOR_ROWS]
+        cdef const uint64_t* prefixes
         cdef uint32_t* next = <uint32_t*> self.counts.data + number * self.n_parts
         cdef const uint16_t* part_of = <const uint16_t*> self.part_of.data
         cdef uint64_t* words = <uint64_t*> self.items.data
@@ -465,18 +477,26 @@ cdef class SortState:
         cdef uint32_t at
         cdef uint64_t prefix
         cdef int64_t start = 0
-        cdef int64_t i, end, part
-        while start < stripe.n_rows:
-            account_check(account)
-            end = min(stripe.n_rows, start + CHUNK_ROWS)
-            if self.has_words:
-                for i in range(start, end):
-                    prefix = prefixes[i]
+        cdef int64_t i, m, end, part
+        if self.has_words:
+            # They are computed again, which costs less than to write and read them.
+            while start < stripe.n_rows:
+                if start % CHUNK_ROWS == 0:
+                    account_check(account)
+                m = min(stripe.n_rows - start, <int64_t> VECTOR_ROWS)
+                compute_prefixes(self, input, stripe.start + start, m, here, account)
+                for i in range(m):
+                    prefix = here[i]
                     part = part_of[prefix >> (64 - RANGE_BITS)]
                     at = next[part]
                     next[part] = at + 1
                     words[at] = prefix
-            else:
+                start += m
+        else:
+            prefixes = <const uint64_t*> self.prefixes.data + input.position + stripe.start
+            while start < stripe.n_rows:
+                account_check(account)
+                end = min(stripe.n_rows, start + CHUNK_ROWS)
                 for i in range(start, end):
                     prefix = prefixes[i]
                     part = part_of[prefix >> (64 - RANGE_BITS)]
@@ -484,7 +504,7 @@ cdef class SortState:
                     next[part] = at + 1
                     entries[at].prefix = prefix
                     entries[at].row = row + <uint32_t> i
-            start = end
+                start = end
         return 0
 
     cdef int sort_part(self, int64_t number, Buffer** scratch, MemoryAccount* account) except -1 nogil:

@@ -42,6 +42,7 @@ ctypedef struct SortedColumns:
     int32_t n_columns
     SortedColumn* columns       # owned
     bint has_rows               # whether a column is FROM_ROWS or FROM_NESTED
+    int32_t in_place            # the column whose values take the place of the words that are sorted; -1: none
     Buffer* positions           # owned; FROM_NESTED: position of each row in the stores' concatenated rows; else NULL
     int64_t* moves              # owned; for each chunk the difference of a row's number and its position
 
@@ -52,7 +53,10 @@ cdef int sorted_columns_init(
     SortedColumns* self, ColumnStore** stores, const int64_t* firsts, int64_t n_stores, CSchema* schema,
     const SortKey* keys, int32_t n_whole, int64_t n_rows, MemoryAccount* account,
 ) except -1 nogil
-# Fill rows at..at+n of all columns. Threads may fill different rows at the same time.
+# The buffer of a column of 64-bit values from prefixes, so that words are sorted where their values will be; the caller
+# owns a reference. NULL if there is no such column.
+cdef Buffer* sorted_columns_share_words(SortedColumns* self) noexcept nogil
+# Fill rows at..at+n of all columns. Words of a shared buffer are those of the same rows. Threads may fill different rows at the same time.
 cdef int sorted_columns_fill_entries(
     SortedColumns* self, const SortEntry* items, int64_t at, int64_t n, const MemoryAccount* account,
 ) except -1 nogil

@@ -12,8 +12,8 @@ from qcore_ext.ground.atomic cimport qc_add
 from qcore_ext.ground.bitmap cimport bit_get, bitmap_bytes
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
-    MemoryAccount, Owner, OwnerList, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_list_add,
-    owner_list_new, owner_unref, struct_free, struct_new,
+    Buffer, MemoryAccount, Owner, OwnerList, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_list_add,
+    owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Word, Word128
@@ -60,6 +60,7 @@ cdef int sorted_columns_init(
     cdef bint has_nested = False
     cdef int32_t i, k
     self.n_columns = schema.n_fields
+    self.in_place = -1
     self.columns = <SortedColumn*> struct_new(max(schema.n_fields, 1) * sizeof(SortedColumn))
     for i in range(self.n_columns):
         column = &self.columns[i]
@@ -86,6 +87,15 @@ cdef int sorted_columns_init(
     if has_nested:
         take_nested(self, stores, firsts, n_stores, n_rows, account)
     return 0
+
+
+cdef Buffer* sorted_columns_share_words(SortedColumns* self) noexcept nogil:
+    cdef int32_t i
+    for i in range(self.n_columns):
+        if self.columns[i].source == FROM_PREFIX and self.columns[i].width == sizeof(uint64_t):
+            self.in_place = i
+            return <Buffer*> owner_ref(self.columns[i].column.values_owner)
+    return NULL
 
 
 cdef int new_column(
@@ -305,13 +315,16 @@ cdef int fill(
             account_check(account)
         for i in range(self.n_columns):
             column = &self.columns[i]
-            if column.source == FROM_PREFIX:
+            if column.validity != NULL:
+                fill_validity(column, items + start, at + start, m)
+            if column.source == FROM_PREFIX and i != self.in_place:
                 fill_decoded(column, items + start, at + start, m)
             elif column.source == FROM_ROWS:
                 if SortItem is SortEntry:
                     fill_gathered(column, items + start, at + start, m)
-            if column.validity != NULL:
-                fill_validity(column, items + start, at + start, m)
+        if self.in_place >= 0:
+            # Last, as it overwrites the items.
+            fill_decoded(&self.columns[self.in_place], items + start, at + start, m)
         if self.positions != NULL:
             if SortItem is SortEntry:
                 fill_positions(self, items + start, at + start, m)

@@ -75,7 +75,7 @@ cdef int feed_flush(Feed* feed, AggregateState* target, int64_t n_groups) except
     if feed.merging:
         state_merge(target, n_groups, scratch.groups, feed.n, wide, mask)
     else:
-        state_update(target, n_groups, scratch.groups, feed.n, wide if feed.n_columns > 0 else NULL, mask)
+        state_update(target, n_groups, scratch.groups, feed.n, wide if feed.n_columns > 0 else NULL, mask, mask == NULL)
     feed.n = 0
     return 0
 

@@ -11,7 +11,11 @@ import pytest
 
 from oracle import assert_same_rows
 from qcore.errors import ExecutionError, MemoryLimitError, PlanError, SchemaChangeError
+from qcore.expression.tree import Cast, Expr, col, lit
+from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.aggregate.aggregation import HashAggregation, partial_schema
+from qcore_ext.basic.filter import Filter
+from qcore_ext.compute.program import Program
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
@@ -545,3 +549,122 @@ def test_a_table_is_not_partitioned_when_memory_is_short() -> None:
 def test_results_outlive_the_operator() -> None:
     table = random_table(19, 5000, {"k": pa.string(), "x": pa.string()}, n_distinct={"k": 300})
     check(table, 1, [("max", 1, -1, False)], ("single",))
+
+
+# --- vectors under a mask ---
+
+MASK_TYPES = {
+    "i": pa.int64(), "u": pa.uint64(), "h": pa.int16(), "f": pa.float64(), "d": pa.decimal128(12, 2),
+    "w": pa.decimal128(30, 2), "p": pa.bool_(),
+}  # fmt: skip
+# Rows kept of every hundred; "block": a range of rows that begins and ends inside of vectors.
+MASK_SHARES = [3, 49, 51, 97, 100, "block"]
+
+
+def kept_rows(n_rows: int, share: int | str) -> np.ndarray:
+    rng = np.random.default_rng(6)
+    if share == "block":
+        return (np.arange(n_rows) > n_rows // 8) & (np.arange(n_rows) < n_rows - n_rows // 8)
+    return rng.integers(0, 100, n_rows) < share
+
+
+def aggregate_kept(
+    table: pa.Table, n_keys: int, calls: list[Call], condition: Expr, step: str = "single", compile: object = None,
+    batch_rows: int = 8200,
+) -> tuple[pa.Table, int]:
+    """The rows that pass the condition on the table, grouped by its first columns; and rows computed under a mask."""
+    schema = output_schema(table.schema, n_keys, calls) if compile is None else pa.schema([("s", pa.decimal128(38, 0))])
+    given = partial_schema(Schema(table.schema), n_keys, calls, Schema(schema)) if step == "partial" else schema
+    grouping = HashAggregation("agg", Account(), compile, n_keys, calls, step, Schema(pa.schema(given)))
+    keep = Filter("f", Account(), lambda schema: compile_predicate(condition, pa.schema(schema)))
+    batches = table.combine_chunks().to_batches(batch_rows)
+    out = run_chain([keep, grouping], batches, table.schema)
+    if step == "partial":
+        final = HashAggregation("agg", Account(), None, n_keys, calls, "final", Schema(schema))
+        out = run_chain([final], out, pa.schema(given))
+    return pa.Table.from_batches(out, schema), grouping.stats_snapshot()["masked_rows"]
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("share", MASK_SHARES)
+@pytest.mark.parametrize("n_rows", [*SIZES, 5003, 20_000])
+@pytest.mark.parametrize("null_share", [0.0, 0.3])
+@pytest.mark.parametrize("keys", ["none", "few", "letters", "many"])
+@pytest.mark.parametrize("step", ["single", "partial"])
+def test_rows_under_a_mask(share: int | str, n_rows: int, null_share: float, keys: str, step: str) -> None:
+    table = random_table(31, n_rows, MASK_TYPES, null_share=null_share, extremes=False)
+    rng = np.random.default_rng(7)
+    numbers = rng.integers(0, {"few": 6, "letters": 30, "many": 900}.get(keys, 1), n_rows)
+    columns = {
+        "none": [],
+        "few": [pa.array(numbers, pa.int32(), mask=rng.random(n_rows) < null_share)],
+        "letters": [
+            pa.array([chr(65 + number % 5) for number in numbers]),
+            pa.array([chr(65 + number // 5) for number in numbers], pa.string()),
+        ],
+        "many": [pa.array(numbers)],
+    }[keys]
+    for column in reversed(columns):
+        table = table.add_column(0, f"k{len(table.column_names)}", column)
+    n_keys = len(columns)
+    kept = kept_rows(n_rows, share)
+    table = table.append_column("kept", pa.array(kept))
+    at = range(n_keys, n_keys + 6)
+    p = n_keys + 6
+    calls = [("count", -1, -1, False), ("count", -1, p, False)]
+    for x in at:
+        calls += [("sum", x, -1, False), ("sum", x, p, False), ("count", x, -1, False), ("count_null", x, -1, False)]
+    calls += [("avg", n_keys, -1, False), ("avg", n_keys + 3, p, False)]
+    got, masked = aggregate_kept(table, n_keys, calls, col("kept") == lit(True), step)
+    assert_same_rows(got, expected(table.filter(pa.array(kept)), n_keys, calls))
+    # Sums of more groups are not computed under a mask, and neither is the first vector, which makes the groups.
+    if n_rows == 20_000 and share in (51, 97):
+        assert (masked > 0) == (keys != "many")
+    elif share in (3, 100):
+        assert masked == 0
+
+
+def test_rows_that_a_mask_excludes_raise_no_error() -> None:
+    """Overflow, division by zero and casts of rows that a filter removes, and of rows that it keeps."""
+    n_rows = 9000
+    kept = kept_rows(n_rows, 90)
+    good = np.where(kept, 7, 0)
+    table = pa.table({"x": np.where(kept, 5, 2**63 - 1), "y": good, "t": np.where(kept, "12", "twelve"), "kept": kept})
+    text = Cast(col("t"), pa.int64())
+    calls = [("sum", 0, -1, False)]
+    for expression, value in ((col("x") + lit(1), 6), (lit(70) % col("y"), 0), (text, 12)):
+
+        def compile(schema: Schema, expression: Expr = expression) -> Program:
+            return compile_projection([("v", expression)], pa.schema(schema))
+
+        got, masked = aggregate_kept(table, 0, calls, col("kept") == lit(True), compile=compile)
+        assert got["s"].to_pylist() == [value * int(kept.sum())]
+        assert masked > 0
+    table = table.set_column(1, "y", pa.array(np.where(np.arange(n_rows) == np.flatnonzero(kept)[-1], 0, good)))
+    with pytest.raises(ExecutionError, match="division by zero"):
+        aggregate_kept(table, 0, calls, col("kept") == lit(True), compile=lambda schema: compile_projection(
+            [("v", lit(70) % col("y"))], pa.schema(schema)))
+
+
+def test_keys_that_only_excluded_rows_have_make_no_groups() -> None:
+    n_rows = 50_000
+    kept = kept_rows(n_rows, 80)
+    rng = np.random.default_rng(9)
+    keys = np.where(kept, rng.integers(0, 5, n_rows), rng.integers(5, 900, n_rows))
+    table = pa.table({"k": keys, "x": rng.integers(0, 9, n_rows), "kept": kept})
+    calls = [("sum", 1, -1, False), ("count", -1, -1, False)]
+    got, _ = aggregate_kept(table, 1, calls, col("kept") == lit(True))
+    assert_same_rows(got, expected(table.filter(pa.array(kept)), 1, calls))
+    assert got.num_rows == 5
+
+
+def test_a_group_that_begins_late_is_found_under_a_mask() -> None:
+    """A vector with a new key is read by selection, and masks are tried again after it."""
+    n_rows = 100_000
+    kept = kept_rows(n_rows, 90)
+    keys = np.arange(n_rows) * 8 // n_rows
+    table = pa.table({"k": keys, "x": np.ones(n_rows, np.int64), "kept": kept})
+    calls = [("sum", 1, -1, False), ("count", 1, -1, False)]
+    got, masked = aggregate_kept(table, 1, calls, col("kept") == lit(True))
+    assert_same_rows(got, expected(table.filter(pa.array(kept)), 1, calls))
+    assert masked > 0

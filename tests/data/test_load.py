@@ -27,6 +27,7 @@ STORAGES = {
     "utf8": (pa.string(), TEXTS),
     "large": (pa.large_string(), TEXTS),
     "view": (pa.string_view(), TEXTS),
+    "short view": (pa.string_view(), ["", "short", "exactly12byt"]),
     "binary": (pa.binary(), [text.encode() for text in TEXTS]),
     "fixed binary": (pa.binary(3), [b"abc", b"\x00\x00\x00", b"xyz"]),
     "date64": (pa.date64(), DAYS),

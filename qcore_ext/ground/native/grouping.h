@@ -23,9 +23,18 @@ typedef struct {
        Returns non-zero if a string is longer than one byte or its number is not in low..low + span - 1. */
     uint32_t (*add_letters)(const uint32_t *views, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
                             uint32_t *codes);
-    /* Sums of values, and numbers of rows, by group; groups[i] < n_groups <= GROUPING_FEW. No sum overflows. */
-    void (*sum_few)(const int64_t *values, const uint32_t *groups, int64_t n, int64_t n_groups, int64_t *sums);
-    void (*count_few)(const uint32_t *groups, int64_t n, int64_t n_groups, int64_t *counts);
+    /* Sums of values, and numbers of rows, by group; groups[i] < n_groups <= GROUPING_FEW. The result is below 2**52 if
+       all magnitudes are; otherwise sums may have overflowed and must not be used. n <= 2**11. `bits`: a bitmap of the rows
+       that count, NULL for all. Whole bytes of it are read, and other rows have a group too. */
+    uint64_t (*sum_few)(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
+                        int64_t *sums);
+    void (*count_few)(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts);
+    /* The sum of all rows that count is high * 2**32 + low; n < 2**31. One pass, in which nothing overflows. */
+    void (*sum_all)(const int64_t *values, const uint8_t *bits, int64_t n, int64_t *high, uint64_t *low);
+    /* The order of the additions depends on n alone. */
+    double (*sum_doubles)(const double *values, const uint8_t *bits, int64_t n);
+    /* out[i] = values[i] where row i counts, else 0. */
+    void (*mask_words)(const uint64_t *values, const uint8_t *bits, int64_t n, uint64_t *out);
 } GroupingKernels;
 
 enum { GROUPING_FEW = 64 };

@@ -69,5 +69,9 @@ typedef struct {
     void (*range)(const uint32_t *values, int64_t n, uint32_t *least, uint32_t *most);
     /* out[i] = values[rows[i]], by width 1, 2, 4, 8, 16 (index: log2). Rows that follow each other are copied together. */
     void (*gather[5])(const void *values, const uint32_t *rows, int64_t n, void *out);
+    /* Whether one of n string views is longer than the 12 bytes that a view itself holds. */
+    int (*views_long)(const void *views, int64_t n);
+    /* Set bits rows[i] - base of a bitmap, for rows that ascend, and clear the others of n_bytes bytes, a multiple of 8. */
+    void (*rows_to_bits)(const uint32_t *rows, int64_t n, uint32_t base, uint8_t *bits, int64_t n_bytes);
 } SimdKernels;
 #endif

@@ -680,6 +680,28 @@ static void range_u32(const uint32_t *values, int64_t n, uint32_t *least, uint32
     *most = high;
 }
 
+static int views_long(const void *views, int64_t n) {
+    const uint32_t *words = views;
+    uint32_t longest = 0;
+    LOOP longest = words[4 * i] > longest ? words[4 * i] : longest;
+    return longest > VIEW_INLINE;
+}
+
+static void rows_to_bits(const uint32_t *rows, int64_t n, uint32_t base, uint8_t *bits, int64_t n_bytes) {
+    int64_t i = 0;
+    for (int64_t at = 0; at < 8 * n_bytes; at += 64) {
+        uint64_t word = 0;
+        uint32_t first = base + (uint32_t) at;
+        if (i + 64 <= n && rows[i] == first && rows[i + 63] == first + 63) {
+            word = ~0ULL;       /* rows ascend, so these are all */
+            i += 64;
+        } else {
+            for (; i < n && rows[i] - first < 64; i++) word |= 1ULL << (rows[i] - first);
+        }
+        memcpy(bits + (at >> 3), &word, 8);
+    }
+}
+
 /* --- the table --- */
 
 #define SHAPES(f) {f##_vv, f##_vs, f##_sv}
@@ -719,5 +741,7 @@ static const SimdKernels simd_kernels = {
     .or_steps = or_steps,
     .range = range_u32,
     .gather = {gather_1, gather_2, gather_4, gather_8, gather_16},
+    .views_long = views_long,
+    .rows_to_bits = rows_to_bits,
     .select = {select_1, select_2, select_4, select_8, select_16},
 };
