@@ -43,8 +43,8 @@ cdef int group_set_clear(GroupSet* groups) except -1 nogil
 cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
 # The same for rows that are states: keys, then state columns.
 cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
-# Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0. Only the rows
-# of the bitmap `bits` count, if it is not NULL; then group_set_takes_mask must hold, and each new group have such a row.
+# Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0. If `bits` is
+# not NULL only the rows of this bitmap count; then group_set_takes_mask must hold, and no group be new.
 cdef int group_set_update(
     GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups, const uint8_t* bits,
 ) except -1 nogil

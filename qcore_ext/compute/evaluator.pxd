@@ -67,8 +67,8 @@ cdef class Evaluator:
     # start is a multiple of VECTOR_ROWS. The canonical vectors outs[0..n_expressions) are valid until the next call. A
     # decimal of more than 18 digits may be PHYS_I64 if the values of the vector fit.
     cdef int load(self, Batch* batch, int64_t start, int64_t n, Vector* outs) except -1 nogil
-    # The same for the n rows of the batch from `first` on, a multiple of 8, whether they are selected or not. Only errors
-    # of selected rows are raised. Values of the others may be any.
+    # The same for n rows of the batch from `first` on, a multiple of 8, selected or not. Only errors of selected rows
+    # are raised. Values of the others may be any.
     cdef int load_all(self, Batch* batch, int64_t first, int64_t n, Vector* outs) except -1 nogil
     cdef int load_outputs(self, Vector* outs, Batch* selected_of) except -1 nogil
     # Free all buffers. The evaluator cannot be used afterwards.

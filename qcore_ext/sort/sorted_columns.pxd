@@ -56,7 +56,8 @@ cdef int sorted_columns_init(
 # The buffer of a column of 64-bit values from prefixes, so that words are sorted where their values will be; the caller
 # owns a reference. NULL if there is no such column.
 cdef Buffer* sorted_columns_share_words(SortedColumns* self) noexcept nogil
-# Fill rows at..at+n of all columns. Words of a shared buffer are those of the same rows. Threads may fill different rows at the same time.
+# Fill rows at..at+n of all columns. Words of a shared buffer are those of the same rows. Threads may fill different
+# rows at the same time.
 cdef int sorted_columns_fill_entries(
     SortedColumns* self, const SortEntry* items, int64_t at, int64_t n, const MemoryAccount* account,
 ) except -1 nogil

@@ -569,7 +569,12 @@ def kept_rows(n_rows: int, share: int | str) -> np.ndarray:
 
 
 def aggregate_kept(
-    table: pa.Table, n_keys: int, calls: list[Call], condition: Expr, step: str = "single", compile: object = None,
+    table: pa.Table,
+    n_keys: int,
+    calls: list[Call],
+    condition: Expr,
+    step: str = "single",
+    compile: object = None,
     batch_rows: int = 8200,
 ) -> tuple[pa.Table, int]:
     """The rows that pass the condition on the table, grouped by its first columns; and rows computed under a mask."""
@@ -642,8 +647,13 @@ def test_rows_that_a_mask_excludes_raise_no_error() -> None:
         assert masked > 0
     table = table.set_column(1, "y", pa.array(np.where(np.arange(n_rows) == np.flatnonzero(kept)[-1], 0, good)))
     with pytest.raises(ExecutionError, match="division by zero"):
-        aggregate_kept(table, 0, calls, col("kept") == lit(True), compile=lambda schema: compile_projection(
-            [("v", lit(70) % col("y"))], pa.schema(schema)))
+        aggregate_kept(
+            table,
+            0,
+            calls,
+            col("kept") == lit(True),
+            compile=lambda schema: compile_projection([("v", lit(70) % col("y"))], pa.schema(schema)),
+        )
 
 
 def test_keys_that_only_excluded_rows_have_make_no_groups() -> None:
