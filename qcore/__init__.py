@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qcore.config import VERSION as __version__
+from qcore.garbage import pause_garbage_collection
 
 if TYPE_CHECKING:
     from qcore.builder.aggregate_steps import agg
@@ -143,7 +144,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'qcore' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(module), name)
+    with pause_garbage_collection():
+        value = globals()[name] = getattr(import_module(module), name)
     return value
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from qcore.errors import PlanError
 from qcore.expression.recursion import PARSER_LIMIT, deep_recursion
 from qcore.functions.dialect import Dialect
+from qcore.garbage import pause_garbage_collection
 from qcore.record import record
 from qcore.sql.reading import take
 from qcore.sql.token_brackets import with_brackets
@@ -164,7 +165,8 @@ def _statements(reader: Any, source: Source, dialect: Dialect) -> Any:
 def import_parser(dialect: Dialect) -> None:
     """Import the parser of the dialect. PlanError if it is not installed."""
     try:
-        _sqlglot_dialect(dialect.syntax, dialect.null_order)
+        with pause_garbage_collection():
+            _sqlglot_dialect(dialect.syntax, dialect.null_order)
     except ModuleNotFoundError as error:
         raise PlanError(f"SQL needs the package sqlglot ({error}): pip install 'qcore[sql]'") from error
 
