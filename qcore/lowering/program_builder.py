@@ -322,10 +322,15 @@ def _work(constants: Sequence[pa.Scalar], type_: pa.DataType) -> int:
     A function may compare each part of one argument with each part of another, so the two longest lengths are
     multiplied. An integer beside a text may be the length of a result: repeat('ab', 1000000).
     """
-    sizes = [pa.repeat(scalar, 1).nbytes for scalar in constants if scalar.is_valid and _has_length(scalar.type)]
+    sizes = [_size(scalar) for scalar in constants if _has_length(scalar.type) and scalar.is_valid]
     if sizes and _has_length(type_):
         sizes += [abs(scalar.as_py()) for scalar in constants if scalar.is_valid and pa.types.is_integer(scalar.type)]
     return math.prod(sorted(sizes)[-2:])
+
+
+def _size(scalar: pa.Scalar) -> int:
+    """The bytes of a value, offsets included."""
+    return int(pa.repeat(scalar, 1).nbytes if pa.types.is_nested(scalar.type) else 8 + scalar.as_buffer().size)
 
 
 def _has_length(type_: pa.DataType) -> bool:

@@ -7,7 +7,7 @@ DP_RELATIONS_MAX relations are ordered by dynamic programming over connected sub
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from qcore.expression.tree import Call, Column, Expr, call, col, column_names, conjuncts
 from qcore.optimizer.cardinality import (
@@ -68,7 +68,7 @@ def take_apart(node: PlanNode, leaves: list[PlanNode], conditions: list[Expr]) -
         conditions += conjuncts(node.condition)
 
 
-@record
+@record(slots=True)
 class _Tree:
     """A way to join a subset of the relations.
 
@@ -80,6 +80,19 @@ class _Tree:
     cost: float
     split: tuple[int, int] | None = None
     uncertainty: float = 1.0
+
+
+def _mask_of(members: dict[int, ColumnEstimate], test: Callable[[ColumnEstimate], bool]) -> int:
+    """The relations whose column passes a test."""
+    return sum(1 << leaf for leaf, column in members.items() if test(column))
+
+
+def _is_unique(column: ColumnEstimate) -> bool:
+    return is_unique((column,))
+
+
+def _is_known(column: ColumnEstimate) -> bool:
+    return column.known or column.distinct < column.rows
 
 
 def _least_cost(left: _Tree, right: _Tree) -> float:
@@ -108,10 +121,14 @@ class _Graph:
         self.by_rows = sorted(range(len(self.leaves)), key=lambda i: self.rows[i])
         self.members = [self._members(group) for group in self.classes]
         self.class_masks = [sum(1 << leaf for leaf in members) for members in self.members]
+        #: By class: the relations whose column is unique, and those of whose values something is known.
+        self.unique_masks = [_mask_of(members, _is_unique) for members in self.members]
+        self.known_masks = [_mask_of(members, _is_known) for members in self.members]
+        #: The relations of each condition on several that is no equality of columns.
+        self.links = [mask for mask, _ in self.others if mask]
         self.fractions = [OTHER_FRACTION if mask else 1.0 for mask, _ in self.others]
         # If no column is known to be unique, all orders are equally uncertain.
-        is_any_certain = any(is_unique([column]) for members in self.members for column in members.values())
-        self.link_uncertainty = UNCERTAINTY if is_any_certain else 1.0
+        self.link_uncertainty = UNCERTAINTY if any(self.unique_masks) else 1.0
         #: For each subset the relations that share a class of equal columns with it, including its own relations.
         self._neighbours: dict[int, int] = {}
         self._subset_rows: dict[int, float] = {}
@@ -201,7 +218,11 @@ class _Graph:
         following = left.pop(0)
         while left:
             # The smallest relation that is connected, or just the smallest.
-            following = next((i for i in left if self._connected(joined, 1 << i)), left[0])
+            for following in left:
+                if self._connected(joined, 1 << following):
+                    break
+            else:
+                following = left[0]
             left.remove(following)
             joined |= 1 << following
         return following
@@ -233,7 +254,7 @@ class _Graph:
             self._neighbours[a] = neighbours
         if neighbours & b:
             return True
-        return any(mask & a and mask & b and not mask & ~(a | b) for mask, _ in self.others)
+        return any(mask & a and mask & b and not mask & ~(a | b) for mask in self.links) if self.links else False
 
     # --- choosing ---
 
@@ -266,15 +287,13 @@ class _Graph:
 
         It is certain if statistics count the values on both sides, or if a row of one side matches at most one row.
         """
-        has_keys, all_known = False, True
-        for members, mask in zip(self.members, self.class_masks, strict=True):
-            if not (mask & a and mask & b):
-                continue
-            has_keys = True
-            columns = [column for leaf, column in members.items() if (a | b) >> leaf & 1]
-            if any(is_unique([column]) for column in columns):
-                return True, True
-            all_known = all_known and all(column.known or column.distinct < column.rows for column in columns)
+        has_keys, all_known, both = False, True, a | b
+        for mask, unique, known in zip(self.class_masks, self.unique_masks, self.known_masks, strict=True):
+            if mask & a and mask & b:
+                if unique & both:
+                    return True, True
+                has_keys = True
+                all_known = all_known and not mask & both & ~known
         return has_keys, all_known
 
     def _enumerate(self, trees: dict[int, _Tree]) -> None:

@@ -68,6 +68,8 @@ def window_over(node: Window, child: PlanNode) -> Window:
 
 def schema_of_join(node: HashJoin | NestedLoopJoin, left: pa.Schema, right: pa.Schema) -> pa.Schema:
     """The schema of a join over other inputs. A mark column keeps its name."""
+    if left is node.left.schema and right is node.right.schema:
+        return node.schema
     return join_schema(node.kind, left, right, node.schema.names[-1] if node.kind in MARK_KINDS else "")
 
 
@@ -107,9 +109,17 @@ def renumbered(plan: PlanNode) -> PlanNode:
 
     def number(node: PlanNode) -> PlanNode:
         new_id = node.id if node.id in kept else ids.new()
-        children = tuple(map(number, node.children))
-        if new_id == node.id and all(a is b for a, b in zip(children, node.children, strict=True)):
+        if isinstance(node, Unary):
+            child = number(node.child)
+            is_same = child is node.child and new_id == node.id
+            return node if is_same else node.with_fields(id=new_id, child=child)
+        old = node.children
+        children = tuple([number(child) for child in old])
+        if new_id == node.id and all(map(operator.is_, children, old)):
             return node
+        if isinstance(node, Binary):
+            left, right = children
+            return node.with_fields(id=new_id, left=left, right=right)
         node = node.with_children(*children) if children else node
         return node.with_fields(id=new_id)
 

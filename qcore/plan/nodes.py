@@ -30,10 +30,12 @@ class PlanNode:
 
     def with_fields(self, **changes: Any) -> Self:
         """The same as dataclasses.replace, in a tenth of the time."""
-        node = object.__new__(type(self))
-        node.__dict__.update(self.__dict__)
-        assert changes.keys() <= node.__dict__.keys(), f"{type(self).__name__} has no field of {list(changes)}"
-        node.__dict__.update(changes)
+        node = object.__new__(self.__class__)
+        values = node.__dict__
+        values.update(self.__dict__)
+        n_fields = len(values)
+        values.update(changes)
+        assert len(values) == n_fields, f"{type(self).__name__} has no field of {list(changes)}"
         return node
 
     def with_children(self, *children: PlanNode) -> PlanNode:

@@ -218,14 +218,16 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     """
     kinds, _ = _token_classes()
     result: list[Any] = []
-    mended = _mended_kinds()
+    mended, var, a_number = _mended_kinds(), kinds.VAR, kinds.NUMBER
+    before: Any = None
     for number, token in enumerate(tokens):
         token.comments = []
         kind = token.token_type
-        if kind not in mended:
+        before = result[-1] if result else None
+        is_name = kind == var and (before is None or before.token_type != a_number) and token.text.lower() != "groups"
+        if is_name or kind not in mended:
             result.append(token)
             continue
-        before = result[-1] if result else None
         touches = before is not None and before.end + 1 == token.start
         is_timestamp = kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ) and token.text.upper() == "TIMESTAMP"
         if is_timestamp and dialect.syntax == "spark":
