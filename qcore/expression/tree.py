@@ -278,6 +278,9 @@ def call(function: str, *arguments: Any) -> Expr:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Direct sub-expressions."""
+    kind = type(expr)
+    if kind is Column or kind is Literal:
+        return ()
     if isinstance(expr, Call):
         return expr.arguments
     if isinstance(expr, (Cast, Alias)):
@@ -387,6 +390,8 @@ def conjuncts(expr: Expr) -> list[Expr]:
 
 def same(a: Expr, b: Expr) -> bool:
     """Structural equality (== builds an expression)."""
+    if a is b:
+        return True
     if type(a) is not type(b):
         return False
     if isinstance(a, Column):

@@ -90,6 +90,9 @@ def keep_columns(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> P
 def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
     """Apply a rule to every node, inputs first."""
     check_planning()
+    if isinstance(node, Unary):
+        child = transformed(node.child, rule, ids)
+        return rule(node if child is node.child else rebuilt(node, (child,), ids))
     old = node.children
     if not old:
         return rule(node)

@@ -8,6 +8,7 @@ and scans are not shared, because each copy may have its best join order and its
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -63,6 +64,8 @@ def share_subplans(plan: PlanNode, estimator: Estimator, meanings: Meanings) -> 
         return plan
     ids = {node.id for node in plan.walk()}
     rule = _Sharing(ids, tables, _selective_inputs(plan, tables, estimator), meanings)
+    if not rule.may_repeat(plan):
+        return plan
     rule.find(plan, frozenset())
     rule.choose()
     return rule.shared(plan) if rule.widest else plan
@@ -83,6 +86,10 @@ class TablesBelow:
     def repeat(self) -> bool:
         """Whether several parts of the plan read the same set of tables."""
         return any(count > 1 for count in self._counts.values())
+
+    def of(self, node: PlanNode) -> tuple[str, ...]:
+        """The tables that a node reads."""
+        return self._tables[node]
 
     def are_read_again(self, node: PlanNode) -> bool:
         """Whether a node neither above nor below this one reads the same tables."""
@@ -199,6 +206,8 @@ class _Sharing:
     def __init__(self, ids: set[str], tables: TablesBelow, inputs: set[PlanNode], meanings: Meanings) -> None:
         self._tables = tables
         self._inputs = inputs
+        # How many candidates read these tables.
+        self._alike: Counter[tuple[str, ...]] = Counter()
         # Nodes with the same rows, by the number of the rows. Repetitions inside a repeated subplan do not count.
         self._places: dict[int, list[PlanNode]] = {}
         # For each of these the node with the most columns, which contain those of at least one other node.
@@ -207,12 +216,18 @@ class _Sharing:
         self._meanings = meanings
         self._made: dict[int, _Made] = {}
 
+    def may_repeat(self, plan: PlanNode) -> bool:
+        """Whether several candidates read the same tables."""
+        self._alike = Counter(self._tables.of(node) for node in plan.walk() if self._is_candidate(node))
+        return any(count > 1 for count in self._alike.values())
+
     def find(self, node: PlanNode, above: frozenset[int]) -> None:
         """Find repeated subplans. Inside a repeated subplan only the first copy is searched."""
         if isinstance(node, RecursiveUnion):
             # Its inputs run in separate tasks, once for each round.
             return
-        meaning = self._meanings.meaning(node) if self._is_candidate(node) else None
+        is_alone = self._alike[self._tables.of(node)] < 2 or not self._is_candidate(node)
+        meaning = None if is_alone else self._meanings.meaning(node)
         if meaning is not None and meaning.rows not in above:
             places = self._places.setdefault(meaning.rows, [])
             places.append(node)

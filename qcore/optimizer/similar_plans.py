@@ -8,6 +8,7 @@ computes the aggregate once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -67,13 +68,20 @@ class _Copy:
         return []
 
 
-def _copies(node: PlanNode, tables: TablesBelow) -> list[_Copy]:
+def _copies(plan: PlanNode, tables: TablesBelow) -> list[_Copy]:
+    """Aggregates with as many keys as another one that reads the same tables."""
+    found = _aggregates(plan, tables)
+    counts = Counter((tables.of(node), len(node.keys)) for node in found)
+    return [_Copy(node) for node in found if counts[tables.of(node), len(node.keys)] > 1]
+
+
+def _aggregates(node: PlanNode, tables: TablesBelow) -> list[Aggregate]:
     """Aggregates with keys whose tables other nodes read too."""
     if isinstance(node, RecursiveUnion):
         return []
-    below = [copy for child in node.children for copy in _copies(child, tables)]
+    below = [found for child in node.children for found in _aggregates(child, tables)]
     if isinstance(node, Aggregate) and node.grouping_sets is None and node.keys and tables.are_read_again(node):
-        return [_Copy(node), *below]
+        return [node, *below]
     return below
 
 

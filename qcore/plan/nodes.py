@@ -50,7 +50,10 @@ class PlanNode:
         while waiting:
             node = waiting.pop()
             yield node
-            waiting.extend(reversed(node.children))
+            if isinstance(node, Unary):
+                waiting.append(node.child)
+            else:
+                waiting.extend(reversed(node.children))
 
 
 @record(frozen=True, eq=False)

@@ -60,7 +60,7 @@ class Binder:
         """Whether the text may have COLUMNS(…)."""
         found = self.memory.get(("columns", id(self.source)))
         if found is None:
-            found = any(token.text.lower() == "columns" for token in self.source.tokens)
+            found = "columns" in self.source.text.lower()
             self.memory["columns", id(self.source)] = found
         return bool(found)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -121,8 +123,9 @@ def _may_name_files(tokens: Sequence[Any]) -> bool:
     """Whether a text is at the position of a table, or a function that reads files is called. Faster than parsing."""
     among_tables = [False]
     before = ""
+    kinds = _kinds()
     for token in tokens:
-        kind = token.token_type.name
+        kind = kinds.get(token.token_type, "")
         if kind == "STRING":
             if among_tables[-1] and before in ("FROM", "JOIN", "PIVOT", "UNPIVOT", "COMMA", "L_PAREN"):
                 return True
@@ -138,3 +141,10 @@ def _may_name_files(tokens: Sequence[Any]) -> bool:
             return True
         before = kind
     return False
+
+
+@cache
+def _kinds() -> dict[Any, str]:
+    """The names of the kinds of tokens that tell where tables stand: asking a token for its name takes longer."""
+    names = ("STRING", "IDENTIFIER", "COMMA", "L_PAREN", "R_PAREN", *_TABLES, *_OTHERS)
+    return {getattr(import_module("sqlglot.tokens").TokenType, name): name for name in names}

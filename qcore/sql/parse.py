@@ -152,7 +152,7 @@ def _statements(reader: Any, source: Source, dialect: Dialect) -> Any:
     from sqlglot.errors import ParseError
 
     kinds, _ = _token_classes()
-    has_caret = any(token.token_type == kinds.CARET for token in source.tokens)
+    has_caret = "^" in source.text and any(token.token_type == kinds.CARET for token in source.tokens)
     if dialect.syntax == "spark" or (dialect.caret == "xor" and has_caret):
         try:
             return _sqlglot_parser(dialect.null_order).parser().parse(source.tokens, source.text)

@@ -47,10 +47,12 @@ ALL = ReadColumns(None)
 
 def read_columns(tokens: Sequence[Any]) -> ReadColumns:
     """The columns that the tokens of a text may name."""
-    words = frozenset(token.text.lower() for token in tokens)
+    words = frozenset([token.text.lower() for token in tokens])
     if words & _WHOLE:
         return ALL
     has_star = False
+    if "*" not in words:
+        return ReadColumns(words)
     for place, token in enumerate(tokens):
         if token.text != "*" or token.token_type.name in ("STRING", "IDENTIFIER"):
             continue

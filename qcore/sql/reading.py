@@ -35,13 +35,16 @@ def take(node: Any, *names: str) -> tuple[Any, ...]:
     values: list[Any] = []
     for name in names:
         value = arguments.get(name)
-        if value is None:
-            value = arguments.get(f"{name}_")
         if value is None or value is False or (type(value) is list and not value):
             values.append(None)
         else:
             values.append(value)
             n_left -= 1
+    if n_left:
+        for place, name in enumerate(names):
+            if values[place] is None and is_set(value := arguments.get(f"{name}_")):
+                values[place] = value
+                n_left -= 1
     if n_left:
         left = {key.rstrip("_") for key, value in arguments.items() if is_set(value)}.difference(names)
         raise NotBound(node, f"{clause_name(node)} with {', '.join(sorted(left))}")

@@ -112,7 +112,7 @@ def split_statements(text: str, dialect: Dialect) -> list[str]:
     tokens = tokens_of(text, dialect)
     found, start, is_empty = [], 0, True
     for number, token in enumerate(tokens):
-        if sign_of(token) == ";":
+        if token.text == ";" and sign_of(token):
             if not is_empty:
                 found.append(text[start : token.start])
                 if start == 0:
