@@ -18,7 +18,7 @@ from qcore.expression.types import (
     is_numeric,
     plain,
 )
-from qcore.functions.signatures import MANY, n_arguments
+from qcore.functions.signatures import MANY, n_arguments, shown_call
 
 
 def _sum(types: Types) -> pa.DataType:
@@ -112,10 +112,6 @@ def is_aggregate(name: str) -> bool:
     return name in _AGGREGATES
 
 
-def _shown(name: str, types: Types) -> str:
-    return f"{name}({', '.join(map(str, types))})"
-
-
 def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
     """Result type of an aggregate function; `count` without arguments counts rows.
 
@@ -125,11 +121,11 @@ def aggregate_type(name: str, arg_types: Types) -> pa.DataType:
         The function is unknown or does not take these types; the message names both.
     """
     if name not in _AGGREGATES:
-        raise PlanError(f"unknown aggregate {_shown(name, arg_types)}; there are {', '.join(sorted(_AGGREGATES))}")
+        raise PlanError(f"unknown aggregate {shown_call(name, arg_types)}; there are {', '.join(sorted(_AGGREGATES))}")
     fewest, most, result = _AGGREGATES[name]
     if not fewest <= len(arg_types) <= most:
-        raise PlanError(f"{_shown(name, arg_types)}: {name} takes {n_arguments(fewest, most)}")
+        raise PlanError(f"{shown_call(name, arg_types)}: {name} takes {n_arguments(fewest, most)}")
     try:
         return result([plain(type_) for type_ in arg_types])
     except TypeMismatch as reason:
-        raise PlanError(f"{_shown(name, arg_types)} is not defined: {reason}") from None
+        raise PlanError(f"{shown_call(name, arg_types)} is not defined: {reason}") from None

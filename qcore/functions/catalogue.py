@@ -33,7 +33,16 @@ from qcore.expression.types import (
     plain,
 )
 from qcore.functions.nested import ARROW_CALLS, element_type
-from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function, n_arguments, numbers
+from qcore.functions.signatures import (
+    MANY,
+    Function,
+    Signature,
+    fixed,
+    literal_function,
+    n_arguments,
+    numbers,
+    shown_call,
+)
 from qcore.record import record
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -493,23 +502,21 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
     """
     function = _SCALAR.get(name)
     if function is None:
-        raise PlanError(f"unknown function {_shown(name, arg_types)}; qcore.functions.catalogue lists the functions")
+        raise PlanError(
+            f"unknown function {shown_call(name, arg_types)}; qcore.functions.catalogue lists the functions"
+        )
     if name in LIST_LAMBDAS and len(arguments) > 1:
         return Signature(list_call(name, arg_types, arguments[1]).result, tuple(arg_types))
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:
         most = n_arguments(function.arguments_min, function.arguments_max)
-        raise PlanError(f"{_shown(name, arg_types)}: {name} takes {most}")
+        raise PlanError(f"{shown_call(name, arg_types)}: {name} takes {most}")
     types = tuple(map(plain, arg_types))
     try:
         if function.resolve_literals is None:
             return _signature(name, types)
         return function.signature(types, arguments)
     except TypeMismatch as reason:
-        raise PlanError(f"{_shown(name, arg_types)} is not defined: {reason}") from None
-
-
-def _shown(name: str, types: Types) -> str:
-    return f"{name}({', '.join(map(str, types))})"
+        raise PlanError(f"{shown_call(name, arg_types)} is not defined: {reason}") from None
 
 
 @lru_cache(maxsize=4096)

@@ -108,3 +108,8 @@ def n_arguments(fewest: int, most: int) -> str:
     if most == MANY:
         return f"at least {fewest} argument{'s' if fewest != 1 else ''}"
     return f"{fewest} argument{'s' if fewest != 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
+
+
+def shown_call(name: str, types: Types) -> str:
+    """A call as errors show it: add(int64, string)."""
+    return f"{name}({', '.join(map(str, types))})"

@@ -67,9 +67,11 @@ def conjunction(parts: Sequence[Expr]) -> Expr | None:
 
 def split_conditions(conditions: Sequence[Expr], left: pa.Schema, right: pa.Schema) -> tuple[list[KeyPair], list[Expr]]:
     """Key pairs among the conditions, and the other conditions."""
-    left_names, right_names = set(left.names), set(right.names)
     pairs: list[KeyPair] = []
     rest: list[Expr] = []
+    if not conditions:
+        return pairs, rest
+    left_names, right_names = set(left.names), set(right.names)
     for condition in conditions:
         pair = _key_pair(condition, left_names, right_names)
         if pair is None:

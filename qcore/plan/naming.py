@@ -47,9 +47,12 @@ class NodeIds:
     def new(self) -> str:
         """A new id. Timeout if planning takes too long: steps that make many nodes call this often."""
         check_planning()
-        while not self.take(str(self._next)):
-            self._next += 1
-        return str(self._next)
+        number = self._next
+        while (id := str(number)) in self._taken:
+            number += 1
+        self._taken.add(id)
+        self._next = number + 1
+        return id
 
 
 class ColumnNames:
