@@ -219,7 +219,6 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     kinds, _ = _token_classes()
     result: list[Any] = []
     mended, var, a_number = _mended_kinds(), kinds.VAR, kinds.NUMBER
-    before: Any = None
     for number, token in enumerate(tokens):
         token.comments = []
         kind = token.token_type
