@@ -10,6 +10,7 @@ are treated as nested, and operators that copy rows may get new nested columns.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -229,9 +230,10 @@ class _Aggregation:
             self.add_key(name, expr)
         for one in self.node.aggregates:
             self.add_call(one)
-        if not self.inputs:
-            return None
         node, replacing = self.node, self.replacing
+        if not self.inputs:
+            same_calls = all(map(operator.is_, self.calls, node.aggregates))
+            return None if same_calls else replace(node, aggregates=tuple(self.calls))
         below = add_columns(node.id, node.child, {f"$of{i}": expr for i, expr in enumerate(self.inputs)})
         made, _ = replacing.encode(below, (f"$of{i}" for i in range(len(self.inputs))), "bytes")
         grouped = p.Aggregate(
@@ -287,9 +289,12 @@ class _Aggregation:
             function, order, keys = "first", ((False, False),), (call("is_null", values[0]),)
         elif function == "count" and is_distinct:
             values = tuple(col(self.encoded(value)) if self.is_compared(value) else value for value in values)
-        self.calls.append(
-            replace(one, function=function, arguments=(*values, *keys), order=order, distinct=is_distinct)
-        )
+        arguments = (*values, *keys)
+        is_same = (function, order, is_distinct) == (one.function, one.order, one.distinct)
+        if is_same and all(map(operator.is_, arguments, one.arguments)):
+            self.calls.append(one)
+        else:
+            self.calls.append(replace(one, function=function, arguments=arguments, order=order, distinct=is_distinct))
 
     def is_compared(self, expr: Expr) -> bool:
         return self.replacing.is_compared(self.type_of(expr))

@@ -13,6 +13,8 @@ import pyarrow as pa
 from qcore.errors import PlanError, SchemaChangeError
 from qcore.expression.tree import Expr
 from qcore.lowering.same_results import changed_types, check_results, describe_changes
+from qcore_ext.data.schema import Schema
+from qcore_ext.data.widening import widen_schemas
 
 
 class Programs:
@@ -46,8 +48,9 @@ class Programs:
             program = met.get(arrow_schema)
             if program is None:
                 for other in [self._declared, *met]:
-                    # A column declared null may have had rows of several types.
-                    check_results(self._expressions, other, arrow_schema)
+                    # A column declared null may have had rows of several types, and another driver wider ones already.
+                    for narrow, wide in _widenings(other, arrow_schema):
+                        check_results(self._expressions, narrow, wide)
                 program = met[arrow_schema] = self._program_for(arrow_schema)
             return program
 
@@ -65,3 +68,12 @@ class Programs:
                 raise SchemaChangeError(f"{describe_changes(changed)}: {error}") from error
             program = self._programs.setdefault(schema, program)
         return program
+
+
+def _widenings(met: pa.Schema, given: pa.Schema) -> list[tuple[pa.Schema, pa.Schema]]:
+    """Both schemas with the schema that holds the rows of both."""
+    try:
+        common = pa.schema(widen_schemas(Schema(met), Schema(given)))
+    except SchemaChangeError:
+        return [(met, given)]  # types in conflict: the check names them
+    return [(met, common), (given, common)]

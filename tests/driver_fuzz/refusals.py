@@ -15,11 +15,11 @@ from qcore.plan import nodes as p
 FOLLOWING = frozenset({"sum", "min", "max", "first", "last", "any_value", "mode", "quantile_disc"})
 # Those that are not computed of any type that holds the argument's values.
 TYPED = frozenset({"bit_and", "bit_or", "bit_xor", "array_agg", "string_agg"})
-# Calls that mean the same for a value of any type that holds it.
-EXACT_CALLS = frozenset({
+# Calls that mean the same for a value of any type that holds it: comparisons, and those that any value is right for.
+COMPARISONS = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from",
-    "is_null", "is_not_null", "and", "or", "not",
 })  # fmt: skip
+EXACT_CALLS = COMPARISONS | {"is_null", "is_not_null", "and", "or", "not"}
 # Calls that are exact for integers and decimals.
 ARITHMETIC = frozenset({"add", "subtract", "multiply", "negate", "abs"})
 # Aggregation's keys and arguments may be computed by a projection of its own.
@@ -54,6 +54,9 @@ class Refusals:
         if numeric or isinstance(expr, (Alias, In)) or (isinstance(expr, Call) and expr.function in EXACT_CALLS):
             for child in children(expr):
                 self.compute(child, changes, operator)
+            if isinstance(expr, Call) and expr.function in COMPARISONS and len(column_names(expr)) > 1:
+                # Beside a column of floats, large integers of the other column are rounded.
+                self.refuse(column_names(expr), changes, {operator}, {"real"})
         elif isinstance(expr, Call) and expr.function in ARITHMETIC:
             for child in children(expr):
                 self.compute(child, changes, operator)

@@ -7,7 +7,7 @@ import pytest
 
 from qcore import col
 from qcore.errors import PlanError, SchemaChangeError
-from qcore.expression.tree import Expr
+from qcore.expression.tree import Expr, Literal, call
 from qcore.lowering.compile import compile_projection
 from qcore.lowering.retyping import Programs
 from qcore_ext.data.schema import Schema
@@ -65,3 +65,15 @@ def test_what_cannot_be_compiled() -> None:
     made, _ = programs(col("a").is_null() & col("a"), pa.schema([("a", pa.null())]))
     with pytest.raises(SchemaChangeError, match="column 'a' changed from null to string: "):
         made.of_run()(Schema(text))
+
+
+def test_wider_rows_that_another_driver_met_first() -> None:
+    """A column declared null: one driver met 64 bits and the next meets 32, or neither type holds the other."""
+    nothing = pa.schema([("a", pa.null())])
+    for first, then in ((pa.int64(), pa.int32()), (pa.decimal128(24, 4), pa.int32()), (pa.int8(), pa.uint8())):
+        made, compiled = programs(call("coalesce", col("a"), Literal(0, pa.int32())), nothing)
+        run = made.of_run()
+        schemas = [pa.schema([("a", type_)]) for type_ in (first, then)]
+        for schema in schemas:
+            run(Schema(schema))
+        assert compiled == schemas

@@ -92,7 +92,10 @@ def test_a_bare_null_has_the_type_of_the_repeated_part() -> None:
             "with recursive r as (select n from r union all select 1) select * from r",
             "only the last query of the UNION of the recursive table 'r' can read it",
         ),
-        ("with recursive r as (select 1 as n union all select n, 2 from r) select * from r", "1 columns .* with 2"),
+        (
+            "with recursive r as (select 1 as n union all select n, 2 from r) select * from r",
+            "1 columns, the repeated part 2",
+        ),
     ],
 )
 def test_refused(query: str, message: str) -> None:

@@ -109,8 +109,10 @@ def test_an_error_of_a_task(spark: Any, files: dict[str, str], parent: Path) -> 
 
 def test_small_stages_run_here(spark: Any, files: dict[str, str], conf: Any) -> None:
     conf("spark.qcore.driver.bytes", "32MB")
-    result = qcore.sql(JOINED, files, on=spark)
-    assert_same_rows(result, qcore.sql(JOINED, files, threads=1).to_arrow())
+    # The sum needs both tables, so that no rows are grouped before the join: each stage reads files or pages alone.
+    query = "select d.name, sum(t.x + d.k) as s from t join d on t.k = d.k group by d.name order by d.name"
+    result = qcore.sql(query, files, on=spark)
+    assert_same_rows(result, qcore.sql(query, files, threads=1).to_arrow())
     assert all(stage["on_driver"] and stage["tasks"] == 1 for stage in result.stats()["stages"])
     assert "driver process" in result.explain()
     slow = qcore.sql(*slow_query(files), on=spark)
