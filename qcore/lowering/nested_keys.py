@@ -32,8 +32,12 @@ _OF_A_ROW = VALUES | {"any_value", "first", "last"}
 
 
 def may_widen(root: p.PlanNode) -> bool:
-    """Whether a source of the plan may give wider types than it declares."""
-    return any(isinstance(node, p.UserSource) and node.on_schema_change == "evolve" for node in root.walk())
+    """Whether a source of the plan may give wider types than it declares: the rows of a recursion's round do."""
+    return any(
+        (isinstance(node, p.UserSource) and node.on_schema_change == "evolve")
+        or (isinstance(node, p.Values) and node.data.schema.types != node.schema.types)
+        for node in root.walk()
+    )
 
 
 def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | None:

@@ -143,10 +143,17 @@ class ValueEncoder(_OneForOne):
         """The input's columns, then the keys.
 
         SchemaChangeError if a column has become nested, and a function over a window reads it but does not take nested
-        values.
+        values; or if a key has another type than in the plan, and the plan has no bytes that are equal for both.
         """
         if schema is None:
             return None
+        for name, _ in () if self.node.widens else self.node.keys:
+            planned, given = self.node.child.schema.field(name).type, schema.field(name).type
+            if planned != given:
+                raise SchemaChangeError(
+                    f"column {name!r} changed from {planned} to {given}: its values are compared as bytes of the first "
+                    "type; declare the wider type at the source"
+                )
         for name in sorted(self.node.refused):
             type_ = schema.field(schema.get_field_index(name)).type
             if pa.types.is_nested(type_):

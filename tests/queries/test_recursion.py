@@ -274,3 +274,38 @@ def test_d6_the_working_table_widens(name: str) -> None:
             where d < 2) select k, d from r"""
         expected = ask(sql, t=first.up_front(), o=later.up_front())
         assert_same_rows(run(plan, (1, 2, 8)[seed % 3], expected), expected)
+
+
+INT_LISTS, DECIMAL_LISTS = pa.list_(pa.int32()), pa.list_(pa.decimal128(12, 2))
+
+
+class WideningLists(qcore.SourceOperator):
+    """Lists of integers, then lists of decimals."""
+
+    partitions = 1
+
+    def __init__(self) -> None:
+        values = [pa.array([[1], [2]], INT_LISTS), pa.array([[3], [4]], DECIMAL_LISTS)]
+        self.batches = iter([pa.record_batch({"l": one}) for one in values])
+
+    def output_schema(self, input_schema: pa.Schema | None) -> pa.Schema:
+        return pa.schema({"l": INT_LISTS})
+
+    def poll_pull(self, cx: Any, local: Any, shared: Any, partition: int) -> Any:
+        batch = next(self.batches, None)
+        return qcore.PollPull.EXHAUSTED if batch is None else qcore.PollPull.batch(batch)
+
+
+def test_d6_lists_that_widened_are_keys_of_the_next_round() -> None:
+    """D6: a list of the round's wider type equals a list of the other table's type."""
+    other = pa.table({"m": pa.array([[1], [3]], INT_LISTS), "n": pa.array([[10], [30]], INT_LISTS)})
+    expected = pa.table({"l": pa.array([[1], [2], [3], [4], [10], [30]], DECIMAL_LISTS)})
+    for drivers in (1, 2, 8):
+        builder = qcore.PlanBuilder().source(
+            WideningLists, schema=pa.schema({"l": INT_LISTS}), on_schema_change="evolve"
+        )
+        start = builder.build()
+        working, right = WorkingTable("working", start.schema, "r"), qcore.PlanBuilder().values(other, id="o").build()
+        pairs = HashJoin("pairs", both(working, right), working, right, "inner", ("l",), ("m",))
+        again = Project("again", start.schema, pairs, (col("n"),))
+        assert_same_rows(run(RecursiveUnion("loop", start.schema, "r", (start, again)), drivers, expected), expected)
