@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,7 @@ from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.drift import Drift
 from qcore_ext.flow.split_queue import SplitQueue
+from qcore_ext.ground.memory import Account
 
 # A top-n of more rows sorts the whole input.
 TOP_N_ROWS_MAX = 1 << 31
@@ -467,42 +469,29 @@ class Lowering:
     # --- nested values as bytes ---
 
     def encoded_values(self, node: EncodedValues) -> Pipeline:
-        from qcore_ext.basic.python_operator import PythonOperator
-
-        pipeline = self.lower(node.child)
-        types, schema = self._types_of(node.token), Schema(node.schema)
-        pipeline.add(
-            node.id,
-            lambda driver, run: PythonOperator(
-                "ValueEncoder",
-                node.id,
-                run.memory,
-                lambda: ValueEncoder(node, run.parts[types]),
-                "operator",
-                schema,
-                Drift.DRIFT_WITHIN,
-            ),
-        )
-        return pipeline
+        return self._value_step(node, Drift.DRIFT_WITHIN, lambda types, memory: ValueEncoder(node, types))
 
     def decoded_values(self, node: DecodedValues) -> Pipeline:
+        # Another driver's encoder may have met wider types since this driver's input was bound.
+        return self._value_step(node, Drift.DRIFT_WIDENS, lambda types, memory: ValueDecoder(node, types, memory))
+
+    def _value_step(
+        self,
+        node: EncodedValues | DecodedValues,
+        drift: int,
+        make: Callable[[HeldTypes, Account], ValueEncoder | ValueDecoder],
+    ) -> Pipeline:
         from qcore_ext.basic.python_operator import PythonOperator
 
         pipeline = self.lower(node.child)
         types, schema = self._types_of(node.token), Schema(node.schema)
-        # Another driver's encoder may have met wider types since this driver's input was bound.
-        pipeline.add(
-            node.id,
-            lambda driver, run: PythonOperator(
-                "ValueDecoder",
-                node.id,
-                run.memory,
-                lambda: ValueDecoder(node, run.parts[types], run.memory),
-                "operator",
-                schema,
-                Drift.DRIFT_WIDENS,
-            ),
-        )
+        name = (ValueEncoder if isinstance(node, EncodedValues) else ValueDecoder).operator_name
+
+        def make_operator(driver: int, run: Run) -> PythonOperator:
+            maker = partial(make, run.parts[types], run.memory)
+            return PythonOperator(name, node.id, run.memory, maker, "operator", schema, drift)
+
+        pipeline.add(node.id, make_operator)
         return pipeline
 
     def _types_of(self, token: object) -> int:
