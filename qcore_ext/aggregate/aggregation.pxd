@@ -41,6 +41,7 @@ cdef class HashAggregation(Operator):
     cdef GroupSet* groups           # owned; NULL until bound
     cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
     cdef int64_t part               # the part of radix whose groups are returned
+    cdef bint takes_columns         # whole_columns_suit
     cdef Batch* batch               # owned; the input batch that is being read
     # Vectors for which masks are not tried, and how many that will be after the next vector that has a new key.
     cdef int64_t mask_wait
@@ -67,6 +68,7 @@ cdef class HashAggregation(Operator):
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
     cdef bint takes_mask(self) noexcept nogil
+    cdef bint add_columns(self) except -1 nogil
     cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
     cdef int start_radix(self) except -1 nogil

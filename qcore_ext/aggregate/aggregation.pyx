@@ -38,6 +38,7 @@ from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
+from qcore_ext.aggregate.whole_columns cimport whole_columns_add, whole_columns_suit
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_free, key_columns_new, key_columns_reserve,
@@ -293,6 +294,7 @@ cdef class HashAggregation(Operator):
         self.plan.states = self.calls.states
         self.plan.inputs = self.inputs
         self.plan.merging = self.step == FINAL
+        self.takes_columns = whole_columns_suit(&self.plan)
         self.groups = group_set_new(&self.plan, NULL)
         return 0
 
@@ -346,6 +348,10 @@ cdef class HashAggregation(Operator):
         if self.evaluating and self.evaluator.n_calls > 0:
             return False        # a call sees the selected rows of the batch
         return group_set_takes_mask(self.groups)
+
+    cdef bint add_columns(self) except -1 nogil:
+        """Add all rows of the batch straight from its columns. Returns False if they must be loaded by vectors."""
+        return whole_columns_add(self.groups, self.batch, self.evaluator.program.outputs if self.evaluating else NULL)
 
     cdef int64_t add_under_mask(self) except -1 nogil:
         """Add the selected rows among the next VECTOR_ROWS rows of the batch, if their groups are known.
@@ -456,6 +462,9 @@ cdef class HashAggregation(Operator):
         cdef int64_t n_rows = self.batch.n_selected
         cdef int64_t n
         cdef bint masks = self.takes_mask()
+        if self.takes_columns and self.batch.selection == NULL and self.add_columns():
+            self.rows_grouped += n_rows
+            self.position = n_rows
         while self.position < n_rows:
             if self.is_full():
                 if not self.try_radix():

@@ -42,9 +42,10 @@ cdef int state_rep(const DataType* type) noexcept nogil            # -1 if no ag
 cdef void state_widen(const Vector* vector, int64_t n, char* scratch, Vector* out) noexcept nogil
 
 # Update the state by n <= VECTOR_ROWS rows. groups[i] < n_groups is the group of row i; if groups is NULL all rows
-# belong to group 0. `argument` has the values, converted by state_widen: NULL for COUNT of rows, two vectors of doubles
-# for COMOMENTS. Its validity is ignored: row i takes part if bit i of `mask` is 1. If mask is NULL all rows take part.
-# `is_whole`: each new group has a row that takes part.
+# belong to group 0, and COUNT, and SUM of PHYS_I64 and PHYS_F64, take n <= CHECK_ROWS. `argument` has the values,
+# converted by state_widen: NULL for COUNT of rows, two vectors of doubles for COMOMENTS. Its validity is ignored: row i
+# takes part if bit i of `mask` is 1. If mask is NULL all rows take part. `is_whole`: each new group has a row that
+# takes part.
 cdef int state_update(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask, bint is_whole,

@@ -13,7 +13,7 @@ from qcore_ext.aggregate.state_kind cimport (
     Comoments, Moments, REP_F64, REP_I64, REP_U64, REP_VIEW, REP_WIDE, STATE_BIT_AND, STATE_BIT_XOR, STATE_COMOMENTS,
     STATE_COUNT, STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM,
 )
-from qcore_ext.aggregate.sums cimport add_counts, count_rows, sum_doubles, sum_integers
+from qcore_ext.aggregate.sums cimport add_counts, count_bits, count_rows, sum_doubles, sum_integers
 from qcore_ext.data.column cimport (
     STORE_DECIMAL64, VECTOR_ROWS, Column, StringView, Vector, column_constant_null, column_new_flat,
 )
@@ -172,12 +172,14 @@ cdef int state_extend(AggregateState* state, int64_t n_groups) except -1 nogil:
 
 cdef void mark_seen(uint8_t* seen, const uint32_t* groups, int64_t n, const uint8_t* mask) noexcept nogil:
     cdef int64_t i
-    if mask == NULL:
+    if groups == NULL:
+        seen[0] |= (n if mask == NULL else count_bits(mask, n)) > 0
+    elif mask == NULL:
         for i in range(n):
-            seen[groups[i] if groups != NULL else 0] = 1
+            seen[groups[i]] = 1
     else:
         for i in range(n):
-            seen[groups[i] if groups != NULL else 0] |= bit_get(mask, i)
+            seen[groups[i]] |= bit_get(mask, i)
 
 
 # --- updating ---
@@ -258,8 +260,9 @@ cdef int update_value(
 
 
 cdef inline void check_rows(const uint32_t* groups, int64_t n, int64_t n_groups) noexcept nogil:
-    """In a debug build: there is at most a vector of rows, and the group of each row is one of the groups."""
-    qc_check(0 <= n <= VECTOR_ROWS, b"a state is updated by at most a vector of rows at a time")
+    """In a debug build: rows with groups are at most a vector, and the group of each row is one of the groups."""
+    cdef int64_t n_most = VECTOR_ROWS if groups != NULL else CHECK_ROWS
+    qc_check(0 <= n <= n_most, b"a state is updated by a bounded number of rows")
     qc_check((n_groups > 0) | (n == 0), b"rows belong to groups")
     if groups != NULL:
         qc_check_rows(groups, n, n_groups, b"a row's group is one of the groups")

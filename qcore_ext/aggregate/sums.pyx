@@ -1,7 +1,7 @@
 """Counts and sums by group, a vector at a time."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_U64
@@ -53,9 +53,11 @@ cdef void add_few(const double* values, const uint32_t* groups, int64_t n, doubl
 cdef int64_t count_bits(const uint8_t* mask, int64_t n) noexcept nogil:
     cdef int64_t i
     cdef int64_t count = 0
-    for i in range(n >> 3):
-        count += qc_popcount(mask[i])
-    for i in range(n & ~7, n):
+    cdef uint64_t word
+    for i in range(n >> 6):
+        memcpy(&word, mask + 8 * i, 8)
+        count += qc_popcount(word)
+    for i in range(n & ~63, n):
         count += bit_get(mask, i)
     return count
 
