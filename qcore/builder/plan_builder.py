@@ -409,7 +409,9 @@ class PlanBuilder:
     ) -> PlanBuilder:
         """Write the rows to Parquet. The plan's result then lists the files: path, rows, bytes.
 
-        The files appear under `path` when all rows are written. If the query fails, nothing appears.
+        The files appear under `path` when all rows are written. If the query fails, nothing appears. If a source
+        changes its schema (on_schema_change='evolve'), all files get the last and widest schema: files that were begun
+        with an earlier one are written anew from their rows when all rows have come.
 
         Parameters
         ----------
@@ -454,7 +456,7 @@ class PlanBuilder:
             first.
         path : str or Path, optional
             A folder that does not exist yet. It appears when all is written, with an Arrow IPC file for each partition
-            and a manifest.
+            and a manifest. If a source changes its schema, all files get the last and widest schema.
         buffer_bytes : int
             The task waits while pages of this size in total are not acknowledged.
         """

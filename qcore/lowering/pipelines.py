@@ -552,27 +552,27 @@ class Lowering:
 
     def table_write(self, node: p.TableWrite) -> Pipeline:
         from qcore.writing.file_sets import check_absent
-        from qcore.writing.table_write import TableCommit, TableWrite, TableWriteState
+        from qcore.writing.table_write import NAMES, TableCommit, TableWrite, TableWriteState
         from qcore_ext.basic.python_operator import PythonOperator
 
         pipeline = self.lower(node.child)
         if node.single:
             pipeline = self.gather(pipeline, node, node.child.schema)
         rows = pa.schema(Schema(node.child.schema))
-        schema = Schema(node.schema)
+        names, schema = Schema(NAMES), Schema(node.schema)
 
         def make_state(run: Run) -> TableWriteState:
             run.settings.file_access.check_path(node.path)
             if not node.single:
                 check_absent(node.path, f"write_parquet (node {node.id})")
-            return TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows)
+            return TableWriteState(node.path, rows, node.single, node.compression, node.row_group_rows, run.memory)
 
         part = self._part(make_state)
 
         def make_write(driver: int, run: Run) -> PythonOperator:
             state = run.parts[part]
             return PythonOperator(
-                "TableWrite", node.id, run.memory, lambda: TableWrite(state, driver), "operator", schema
+                "TableWrite", node.id, run.memory, lambda: TableWrite(state, driver), "operator", names
             )
 
         def make_commit(driver: int, run: Run) -> PythonOperator:
@@ -580,7 +580,7 @@ class Lowering:
             return PythonOperator("TableCommit", node.id, run.memory, lambda: TableCommit(state), "operator", schema)
 
         pipeline.add(node.id, make_write)
-        pipeline = self.gather(pipeline, node, node.schema)
+        pipeline = self.gather(pipeline, node, NAMES)
         pipeline.add(node.id, make_commit)
         return pipeline
 
@@ -610,7 +610,7 @@ class Lowering:
             if node.single_file:
                 held = min(HELD_BYTES_MAX, (run.settings.memory_limit or 8 * HELD_BYTES_MAX) // 8)
                 return PageFileWriter(node.path, schema, drivers, node.byte_nanos, held, node.hashes_max)
-            return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers)
+            return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers, run.memory)
 
         target = self._part(make_target)
         if node.path is None or node.single_file:

@@ -156,6 +156,7 @@ class StagingFolder:
         folder, name = os.path.split(target)
         self.path = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.partial")
         self._files = os.path.join(self.path, "files")
+        self._segments = os.path.join(self.path, "segments")
         self._process = os.getpid()
 
     def file(self, name: str) -> str:
@@ -164,6 +165,13 @@ class StagingFolder:
             fault_site("write_folder")
             self._make()
         return os.path.join(self._files, name)
+
+    def segment(self) -> str:
+        """Return the path of a new file, which does not become a file of the target."""
+        self.file("")
+        with writing(self.target), contextlib.suppress(FileExistsError):
+            os.mkdir(self._segments)
+        return os.path.join(self._segments, uuid.uuid4().hex)
 
     def _make(self) -> None:
         with contextlib.suppress(FileExistsError):

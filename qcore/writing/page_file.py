@@ -163,6 +163,10 @@ class PageFileWriter:
         self._hashes.append(hashes)
         return hashes
 
+    def bind(self, schema: Any) -> None:
+        """Check the schema of the pages that a producer may write from now on."""
+        match_file_schema(pa.RecordBatch.from_pylist([], pa.schema(schema)), self._schema, self._path)
+
     def write(self, partition: int, page: Any) -> None:
         """Append a page. Any thread may call it."""
         batch = match_file_schema(pa.record_batch(page), self._schema, self._path)

@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import QcoreError
-from qcore.record import record
-from qcore.writing.file_sets import StagingFolder, match_file_schema, writing
+from qcore.writing.file_sets import StagingFolder, writing
+from qcore.writing.growing_file import ArrowFormat, GrowingFile, GrowingSchema
 from qcore_ext.ground.fault import fault_site
+from qcore_ext.ground.memory import Account
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -105,48 +106,43 @@ class PartitionManifest:
             raise QcoreError(f"{folder} holds no complete partitions: its manifest cannot be read ({error})") from error
 
 
-@record
-class _PartitionFile:
-    """One partition's file while it is written."""
-
-    lock: threading.Lock
-    writer: Any = None
-    n_rows: int = 0
-
-
 class PartitionFiles:
     """Receives the pages of a task's PartitionedOutput operators (see `exchange/partitioned_output`).
 
-    The folder appears under its name when every producer has finished. Otherwise it does not appear.
+    The folder appears under its name when every producer has finished. Otherwise it does not appear. All files have the
+    widest schema of the producers.
     """
 
     def __init__(
-        self, path: str, schema: pa.Schema, keys: tuple[str, ...], n_partitions: int, n_producers: int
+        self,
+        path: str,
+        schema: pa.Schema,
+        keys: tuple[str, ...],
+        n_partitions: int,
+        n_producers: int,
+        account: Account,
     ) -> None:
-        self._schema = schema
+        self._schema = GrowingSchema(schema)
         self._keys = keys
         self._staging = StagingFolder(path)
-        self._files = [_PartitionFile(threading.Lock()) for _ in range(n_partitions)]
+        self._files = [
+            GrowingFile(self._staging, file_name(partition), self._schema, ArrowFormat(), account)
+            for partition in range(n_partitions)
+        ]
+        self._locks = [threading.Lock() for _ in range(n_partitions)]
         self._lock = threading.Lock()
         self._n_producers = n_producers
         self._complete = True
 
+    def bind(self, schema: Any) -> None:
+        """Learn the schema of the pages that a producer may write from now on."""
+        self._schema.grow(pa.schema(schema))
+
     def write(self, partition: int, page: Any) -> None:
         """Append a page to its partition's file. Any thread may call it."""
-        file = self._files[partition]
-        batch = match_file_schema(pa.record_batch(page), self._schema, self._staging.target)
-        with file.lock, writing(self._staging.target):
-            writer = self._writer(partition)
-            fault_site("write_rows")
-            writer.write_batch(batch)
-            file.n_rows += batch.num_rows
-
-    def _writer(self, partition: int) -> Any:
-        file = self._files[partition]
-        if file.writer is None:
-            fault_site("write_open")
-            file.writer = pa.ipc.new_file(self._staging.file(file_name(partition)), self._schema)
-        return file.writer
+        batch = pa.record_batch(page)
+        with self._locks[partition], writing(self._staging.target):
+            self._files[partition].write(batch)
 
     def producer_done(self, finished: bool) -> None:
         """Count an operator as done. After the last one the folder appears if all have `finished`."""
@@ -162,19 +158,12 @@ class PartitionFiles:
             self._drop()
 
     def _commit(self) -> None:
-        parts = []
         with writing(self._staging.target):
-            for partition, file in enumerate(self._files):
-                writer = self._writer(partition)
-                fault_site("write_close")
-                writer.close()
-                file.writer = None
-                n_bytes = os.path.getsize(self._staging.file(file_name(partition)))
-                parts.append({"rows": file.n_rows, "bytes": n_bytes})
+            parts = [{"rows": file.n_rows, "bytes": file.complete()} for file in self._files]
             manifest = {
                 "format": FORMAT,
                 "keys": list(self._keys),
-                "schema": base64.b64encode(self._schema.serialize()).decode(),
+                "schema": base64.b64encode(self._schema.now.serialize()).decode(),
                 "partitions": parts,
             }
             fault_site("write_open")
@@ -185,9 +174,5 @@ class PartitionFiles:
     def _drop(self) -> None:
         """Close the open files and remove the staging folder."""
         for file in self._files:
-            if file.writer is not None:
-                try:
-                    file.writer.close()
-                except (OSError, pa.ArrowException):
-                    continue  # the file is removed anyway
+            file.abandon()
         self._staging.remove()

@@ -1,8 +1,8 @@
 """Write a query's rows to Parquet files, which appear when all are complete.
 
-Each driver's TableWrite writes a file of its own in a hidden folder and outputs one row that describes it. TableCommit,
-after all of them, renames the files and outputs these rows. Both are operators in Python, because pyarrow does their
-work, one call a batch.
+Each driver's TableWrite writes a file of its own in a hidden folder and outputs its name. TableCommit, after all of
+them, gives all files the widest schema, renames them and outputs a row about each. Both are operators in Python,
+because pyarrow does their work, one call a batch.
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ from qcore.errors import PlanError
 from qcore.functions.nested import with_type
 from qcore.late_module import late_module
 from qcore.protocols import Operator
-from qcore.writing.file_sets import StagingFolder, match_file_schema, replace_file, resolve_target, writing
+from qcore.record import record
+from qcore.writing.file_sets import StagingFolder, replace_file, resolve_target, writing
+from qcore.writing.growing_file import Batches, GrowingFile, GrowingSchema
 from qcore_ext.ground.fault import fault_site
+from qcore_ext.ground.memory import Account
 
 pq = late_module("pyarrow.parquet")
 # The output of a write: one row a file.
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+# What each driver tells the commit.
+NAMES = pa.schema([("name", pa.string())])
 ROW_GROUP_ROWS = 1 << 17
+# Rows that are read at a time from a file that is written anew.
+READ_ROWS = 1 << 13
 COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
 
@@ -70,6 +77,23 @@ class ParquetRows:
         self._writer.close()
 
 
+@record(frozen=True)
+class ParquetFormat:
+    """Parquet files with a compression and a number of rows of each row group."""
+
+    compression: str
+    row_group_rows: int
+
+    def open(self, path: str, schema: pa.Schema) -> ParquetRows:
+        """Begin a file."""
+        return ParquetRows(path, schema, self.compression, self.row_group_rows)
+
+    def read(self, path: str) -> Batches:
+        """Read the batches of a complete file, in the types that they were written from."""
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=READ_ROWS, use_threads=False)
+
+
 def storable(schema: pa.Schema) -> pa.Schema:
     """The schema with plain strings and lists in place of views, which every version of pyarrow can write."""
     return pa.schema([field.with_type(_storable_type(field.type)) for field in schema])
@@ -112,23 +136,34 @@ class TableWriteState:
         One of COMPRESSIONS.
     row_group_rows : int
         Number of rows of each row group.
+    account : Account
+        Pays for rows that are converted to a wider schema.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, single: bool, compression: str, row_group_rows: int) -> None:
+    def __init__(
+        self, path: str, schema: pa.Schema, single: bool, compression: str, row_group_rows: int, account: Account
+    ) -> None:
         self.path = path
         self.single = single
-        self.schema = schema
-        self._options = (compression, row_group_rows)
+        #: The schema of the files; bind() of the drivers' operators widens it.
+        self.schema = GrowingSchema(schema)
+        self._format = ParquetFormat(compression, row_group_rows)
+        self._account = account
+        self._files: dict[str, GrowingFile] = {}
         self._staging = StagingFolder(resolve_target(path, "a write of one file") if single else path)
         # Removes the folder also if the query ends before all of its operators have begun.
         weakref.finalize(self, self._staging.remove)
         self.given_up = False
 
-    def open(self, name: str) -> tuple[str, ParquetRows]:
-        """Open a driver's file; return its temporary path and its writer."""
-        path = self._staging.file(name)
+    def file(self, name: str) -> GrowingFile:
+        """Make a driver's file."""
+        self._files[name] = GrowingFile(self._staging, name, self.schema, self._format, self._account)
+        return self._files[name]
+
+    def complete(self, name: str) -> tuple[int, int]:
+        """Give a file the schema of all files. All drivers have finished. Return its rows and bytes."""
         with writing(self.path):
-            return path, ParquetRows(path, self.schema, *self._options)
+            return self._files[name].n_rows, self._files[name].complete()
 
     def commit(self, names: Sequence[str]) -> list[str]:
         """Rename the files, which are all complete now, and return their paths."""
@@ -147,28 +182,26 @@ class TableWriteState:
 
 
 class TableWrite(Operator):
-    """Writes the rows of one driver to a file and outputs one row about it. Without rows there is no file."""
+    """Writes the rows of one driver to a file and outputs its name. Without rows there is no file."""
 
     def __init__(self, state: TableWriteState, driver: int) -> None:
         self._state = state
         self._name = f"part-{driver:05d}.parquet"
-        self._path = ""
-        self._file: ParquetRows | None = None
+        self._file: GrowingFile | None = None
         self._output: pa.RecordBatch | None = None
 
     def output_schema(self, schema: Any) -> pa.Schema:
-        return WRITTEN
+        return NAMES
 
     def bind(self, schema: pa.Schema) -> None:
-        # Raises before a row with another schema is written.
-        match_file_schema(pa.RecordBatch.from_pylist([], schema), self._state.schema, self._state.path)
+        # The files of all drivers get the widest schema, also if no row of this driver needs it.
+        self._state.schema.grow(schema)
 
     def add_input(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        batch = match_file_schema(batch, self._state.schema, self._state.path)
         if self._file is None:
-            self._path, self._file = self._state.open(self._name)
+            self._file = self._state.file(self._name)
         with writing(self._state.path):
             self._file.write(batch)
 
@@ -176,8 +209,7 @@ class TableWrite(Operator):
         if self._file is not None:
             with writing(self._state.path):
                 self._file.close()
-                n_bytes = os.path.getsize(self._path)
-            self._output = describe_files([(self._name, self._file.n_rows, n_bytes)])
+            self._output = pa.record_batch([[self._name]], schema=NAMES)
             self._file = None
 
     def get_output(self) -> pa.RecordBatch | None:
@@ -186,42 +218,39 @@ class TableWrite(Operator):
 
     def close(self) -> None:
         if self._file is not None:
-            try:
-                self._file.abandon()
-            except (OSError, pa.ArrowException):
-                pass  # the error that stopped the query matters more, and the file is removed anyway
-            finally:
-                self._file = None
-                self._state.give_up()
+            self._file.abandon()
+            self._file = None
+            self._state.give_up()
         elif self._state.given_up:
             # TableCommit was closed first, and this driver made a file afterwards.
             self._state.give_up()
 
 
 class TableCommit(Operator):
-    """Renames the files of all drivers and outputs one row for each. A write has one TableCommit."""
+    """Completes the files of all drivers, renames them and outputs one row for each. A write has one TableCommit."""
 
     def __init__(self, state: TableWriteState) -> None:
         self._state = state
-        self._files: list[tuple[str, int, int]] = []
+        self._names: list[str] = []
         self._committed = False
         self._output: pa.RecordBatch | None = None
 
+    def output_schema(self, schema: Any) -> pa.Schema:
+        return WRITTEN
+
     def add_input(self, batch: pa.RecordBatch) -> None:
-        self._files += [(row["path"], row["rows"], row["bytes"]) for row in batch.to_pylist()]
+        self._names += batch.column(0).to_pylist()
 
     def finish(self) -> None:
-        if not self._files:
+        if not self._names:
             # Without rows there is still one file, which holds the schema.
-            name = "part-00000.parquet"
-            path, file = self._state.open(name)
-            with writing(self._state.path):
-                file.close()
-                self._files = [(name, 0, os.path.getsize(path))]
-        files = sorted(self._files)
-        paths = self._state.commit([name for name, _, _ in files])
+            self._names = ["part-00000.parquet"]
+            self._state.file(self._names[0])
+        names = sorted(self._names)
+        sizes = [self._state.complete(name) for name in names]
+        paths = self._state.commit(names)
         self._committed = True
-        self._output = describe_files([(path, *rest) for path, (_, *rest) in zip(paths, files, strict=True)])
+        self._output = describe_files([(path, *size) for path, size in zip(paths, sizes, strict=True)])
 
     def get_output(self) -> pa.RecordBatch | None:
         output, self._output = self._output, None

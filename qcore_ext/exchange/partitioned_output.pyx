@@ -33,8 +33,9 @@ cdef class PartitionedOutput(Operator):
     node_id : str
     query_memory : Account
     target : OutputBuffer or object
-        The receiver of the pages: an OutputBuffer, or an object with `write(partition, batch)`, which gets objects with
-        __arrow_c_array__ and never blocks, and `producer_done(finished)`, which each operator calls once.
+        The receiver of the pages: an OutputBuffer, or an object with `bind(schema)`, called before pages of a new
+        schema, `write(partition, batch)`, which gets objects with __arrow_c_array__ and never blocks, and
+        `producer_done(finished)`, which each operator calls once.
     n_partitions : int
         Number of partitions of the target.
     key_names : list of str
@@ -100,6 +101,9 @@ cdef class PartitionedOutput(Operator):
         if self.partitioner is not None:
             self.partitioner.bind(schema)
         self.builder.bind(schema)
+        if self.writer is not None:
+            with gil:
+                self.writer.bind(Schema.wrap(schema))
         return Operator.bind(self, schema)
 
     cdef bint needs_input(self) noexcept nogil:

@@ -144,6 +144,9 @@ def test_a_writer_that_fails_is_named() -> None:
     done: list[bool] = []
 
     class Full:
+        def bind(self, schema: Any) -> None:
+            pass
+
         def write(self, partition: int, page: Any) -> None:
             raise OSError("disk full")
 
@@ -159,6 +162,9 @@ def test_pages_for_a_writer_are_charged_while_they_are_laid_out() -> None:
     """V7: a writer has the values twice for a while, for which there may be no memory."""
 
     class Writer:
+        def bind(self, schema: Any) -> None:
+            pass
+
         def write(self, partition: int, page: Any) -> None:
             with Faults("reserve", 1), pytest.raises(MemoryLimitError):
                 pa.record_batch(page)

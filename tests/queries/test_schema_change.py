@@ -8,11 +8,13 @@ with a SchemaChangeError; all others must agree with the oracle all the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import qcore
@@ -748,3 +750,89 @@ def test_what_a_window_cannot_collect_is_refused_by_name() -> None:
     build = windowed(("q", "array_agg", "extra", pa.list_(pa.null())))
     with pytest.raises(SchemaChangeError, match=r"'extra' changed from null to list<.*use GROUP BY"):
         run(build(PlanBuilder().source(source, on_schema_change="evolve")), 1)
+
+
+def read_written(path: Path, how: str) -> list[pa.Table]:
+    """The files of a write."""
+    if how == "partitions":
+        manifest = qcore.PartitionManifest.read(path)
+        assert sum(manifest.rows) > 0
+        return [pa.ipc.open_file(manifest.file(part)).read_all() for part in range(manifest.n_partitions)]
+    return [pq.read_table(file) for file in ([path] if how == "file" else sorted(path.iterdir()))]
+
+
+def written(rows: PlanBuilder, path: Path, how: str, drivers: int) -> list[pa.Table]:
+    """The files that a task writes. Nothing else is left beside them."""
+    if how == "partitions":
+        plan = rows.partitioned_output(["i"], 3, path=path).build()
+    else:
+        plan = rows.write_parquet(path, single=how == "file", row_group_rows=100).build()
+    found = [row for batch in qcore.Task(plan, drivers=drivers).batches(timeout=60) for row in batch.to_pylist()]
+    tables = read_written(path, how)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    if how != "partitions":
+        assert [(row["rows"], row["bytes"]) for row in found] == [
+            (len(table), Path(row["path"]).stat().st_size) for row, table in zip(found, tables, strict=True)
+        ]
+    return tables
+
+
+NESTED_SOURCES: dict[str, Callable[[int], tuple[Changing, pa.Schema]]] = {
+    **{
+        f"lists: {name}": lambda drivers, types=types: (ChangingLists(*types, drivers), changed("v", *types)[2])
+        for name, types in LISTS.items()
+    },
+    **{
+        f"new {kind}, was null: {was_null}": lambda drivers, kind=kind, was_null=was_null: (
+            ChangingNested(NESTED[kind], kind, was_null, drivers), BASE.append(pa.field("extra", NESTED[kind])),
+        )
+        for kind in NESTED
+        for was_null in (True, False)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("change", [*CHANGES, *WIDENINGS, *NESTED_SOURCES])
+@pytest.mark.parametrize("how", ["file", "folder", "partitions"])
+@pytest.mark.parametrize("drivers", [1, 2, 8])
+def test_written_files_have_the_widest_schema(change: str, how: str, drivers: int, tmp_path: Path) -> None:
+    """D6, Q2: every file has the columns and types of the rows cast up front, and the rows of a driver in order."""
+    if change in NESTED_SOURCES:
+        source, widest = NESTED_SOURCES[change](drivers)
+    else:
+        first, second, widest = {**CHANGES, **WIDENINGS}[change]
+        source = Changing(first, first, second, drivers)
+    rows = PlanBuilder().source(source, on_schema_change="evolve")
+    tables = written(rows, tmp_path / "out", how, drivers)
+    expected = source.up_front(widest)
+    for table in tables:
+        assert table.schema.names == expected.schema.names
+        for found, wanted in zip(table.schema, widest, strict=True):
+            if found.name != "s":
+                assert found.type.equals(wanted.type)
+        assert table["s"].type in (pa.string(), pa.large_string())
+    actual = pa.concat_tables(tables)
+    assert_same_rows(actual.cast(expected.schema), expected)
+    if drivers == 1 and how != "partitions":
+        assert actual["i"].to_pylist() == expected["i"].to_pylist()
+
+
+@pytest.mark.parametrize("how", ["file", "folder", "partitions"])
+def test_written_types_in_conflict_are_refused(how: str, tmp_path: Path) -> None:
+    """D6: the error names the column and both types, and nothing is left."""
+    source = Changing(CONFLICT[0], CONFLICT[0], CONFLICT[1], 1)
+    rows = PlanBuilder().source(source, on_schema_change="evolve")
+    with pytest.raises(SchemaChangeError, match="'v' changed from int32 to string"):
+        written(rows, tmp_path / "out", how, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["file", "folder", "partitions"])
+def test_a_wider_schema_without_rows_is_written(how: str, tmp_path: Path) -> None:
+    """D6: the files have the last schema, also if no row came with it."""
+    source = Changing(BASE, BASE, EXTRA, 1)
+    source.batches = [[rows_of(BASE, 0), rows_of(EXTRA, 0, 0)]]
+    rows = PlanBuilder().source(source, on_schema_change="evolve")
+    for table in written(rows, tmp_path / "out", how, 1):
+        assert table.schema.names == EXTRA.names

@@ -13,6 +13,7 @@ import pytest
 from qcore.errors import ExecutionError, QcoreError, SchemaChangeError
 from qcore.writing.partition_files import MANIFEST, PartitionFiles, PartitionManifest
 from qcore_ext.ground.fault import Faults
+from qcore_ext.ground.memory import Account
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -22,7 +23,7 @@ def page(*values: int) -> pa.RecordBatch:
 
 
 def files_in(folder: Path, n_producers: int = 1) -> PartitionFiles:
-    return PartitionFiles(str(folder), SCHEMA, ("a",), 3, n_producers)
+    return PartitionFiles(str(folder), SCHEMA, ("a",), 3, n_producers, Account())
 
 
 def test_v11_rows_come_back_by_partition(tmp_path: Path) -> None:
@@ -76,11 +77,34 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, site: str) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_page_of_another_schema_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_page_of_another_schema_widens_all_files(tmp_path: Path, order: tuple[int, int]) -> None:
+    """D6: also those whose rows came before, and those without rows."""
     files = files_in(tmp_path / "out")
-    with pytest.raises(SchemaChangeError, match="column 'b'"):
-        files.write(0, pa.record_batch({"b": [1]}))
+    pages = [page(1), pa.record_batch({"a": pa.array([2.5]), "b": ["x"]})]
+    for at in order:
+        files.write(0, pages[at])
+    files.write(1, page(3))
+    files.producer_done(True)
+    assert os.listdir(tmp_path) == ["out"]
+    manifest = PartitionManifest.read(tmp_path / "out")
+    assert manifest.schema == pa.schema({"a": pa.float64(), "b": pa.string()})
+    rows = [{"a": 1.0, "b": None}, {"a": 2.5, "b": "x"}]
+    for partition, expected in enumerate([[rows[at] for at in order], [{"a": 3.0, "b": None}], []]):
+        with pa.OSFile(manifest.file(partition)) as file:
+            table = pa.ipc.open_file(file).read_all()
+        assert (table.schema, table.to_pylist()) == (manifest.schema, expected)
+        assert manifest.bytes[partition] == os.path.getsize(manifest.file(partition))
+    assert sorted(os.listdir(tmp_path / "out")) == sorted([MANIFEST, *(f"part-0000{n}.arrow" for n in range(3))])
+
+
+def test_types_in_conflict_are_refused(tmp_path: Path) -> None:
+    files = files_in(tmp_path / "out")
+    files.write(0, page(1))
+    with pytest.raises(SchemaChangeError, match="column 'a' changed from int64 to string"):
+        files.write(0, pa.record_batch({"a": ["x"]}))
     files.producer_done(False)
+    assert os.listdir(tmp_path) == []
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:
