@@ -68,8 +68,14 @@ class Result:
         self.is_reused = found is not None and found.is_hit
         self.schema: pa.Schema = self._lowered.schema
         self._lock = ProcessLock()
+        # When a reading stops, by time.monotonic(), if a part of the timeout was used before it.
+        self._deadline: float | None = None
         self._task: Task | None = None
         self._taken = False
+
+    def stop_at(self, deadline: float | None) -> None:
+        """Set when readings that start from now on stop with Timeout, by time.monotonic(). None: after the timeout."""
+        self._deadline = deadline
 
     @property
     def task(self) -> Task:
@@ -96,7 +102,7 @@ class Result:
 
     def _batches(self, task: Task) -> Iterator[pa.RecordBatch]:
         known: pa.Schema | None = None
-        for batch in task.batches(self._settings.timeout):
+        for batch in task.batches(self._settings.timeout, self._deadline):
             given = batch.schema
             if known is None or not given.equals(known):
                 if given.types != self.schema.types:

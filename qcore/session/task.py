@@ -254,13 +254,15 @@ class Task:
             rows = pa.record_batch(Widener(Account()).widen(PyBatch.from_arrow(rows, None, True), wide))
         return rows
 
-    def batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, timeout: float | None = None, deadline: float | None = None) -> Iterator[pa.RecordBatch]:
         """Start the task if needed, and iterate over the result's batches. Leaving the loop early cancels the task.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds from the first next() to the end of the task; by default no limit.
+        deadline : float, optional
+            When the task stops, by time.monotonic(), if a part of `timeout` was used before.
 
         Raises
         ------
@@ -270,7 +272,8 @@ class Task:
             The task ran longer than `timeout`. It is cancelled.
         """
         self._expect_batches()
-        deadline = None if timeout is None else time.monotonic() + timeout
+        if deadline is None and timeout is not None:
+            deadline = time.monotonic() + timeout
         try:
             self.start()
             while self._reader is not None:

@@ -314,7 +314,7 @@ class SparkResult:
         yield from self._final()
 
     def _final(self) -> Result:
-        """What is left of the query when its stages have run."""
+        """What is left of the query when its stages have run. A reading of it gets what they left of the timeout."""
         timeout = self._settings.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -324,6 +324,7 @@ class SparkResult:
                 raise Cancelled("the query was cancelled")
             if self._rest is None:
                 self._rest = self._run_stages(deadline)
+            self._rest.stop_at(deadline)
             return self._rest
 
     def _run_stages(self, deadline: float | None) -> Result:

@@ -14,7 +14,6 @@ last stage when a task has succeeded, and for one attempt only. Spark Connect ha
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import threading
 import weakref
@@ -32,6 +31,7 @@ from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 from qcore.record import record
+from qcore.spark.page_files import remove_folder
 from qcore.spark.spark_job import SparkJob, is_connect
 
 # The setting of Spark with the folder that tasks write to. Executors and this process must see it under one path.
@@ -327,12 +327,6 @@ def open_partition(split: PartitionSplit) -> tuple[pa.MemoryMappedFile, pa.Recor
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"cannot read the partition Spark wrote to {split.path}: {error}") from error
     return file, reader
-
-
-def remove_folder(folder: str, process: int) -> None:
-    """Remove a folder that the process `process` made. A forked child does nothing."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def session_zone(df: Any) -> str | None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import stat
+import time
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
@@ -150,6 +151,11 @@ def _read(split: PageSplit, pages: Sequence[Page]) -> list[pa.RecordBatch]:
 
 
 # qcore-<host>-<process namespace>-<process>-<its start>-<random>
+# How often the removal of a folder is tried, and the pause after the first time, in seconds; then twice as long.
+REMOVALS, REMOVAL_PAUSE = 5, 0.02
+# Folders of this process that could not be removed. sweep() tries again.
+_LEFT: set[str] = set()
+
 _NAME = re.compile(r"qcore-query-(?P<place>.+)-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{32}")
 
 
@@ -183,14 +189,17 @@ class QueryFolder:
                 f"the folder of a query's files cannot be made in {parent}: {error.strerror}; make a folder that this "
                 "process and every executor may write to"
             ) from error
-        self._remove = weakref.finalize(self, _remove_tree, self.path, process)
+        self._remove = weakref.finalize(self, remove_folder, self.path, process)
 
     def new_file(self) -> str:
         """Return the path of a file that does not exist: each attempt of a task writes one of its own."""
         return os.path.join(self.path, f"{uuid.uuid4().hex}.pages")
 
     def close(self) -> None:
-        """Remove the folder and its files. Calling it again has no effect."""
+        """Remove the folder and its files. Calling it again has no effect.
+
+        What cannot be removed now is removed by sweep() later.
+        """
         self._remove()
 
     def __enter__(self) -> QueryFolder:
@@ -203,13 +212,14 @@ class QueryFolder:
 def sweep(parent: str) -> list[str]:
     """Remove the folders of queries whose process has ended on this host, and return their paths.
 
-    Folders of other hosts, of other users and of processes that run are left.
+    So are folders of this process that could not be removed before. Folders of other hosts, of other users and of
+    processes that run are left.
     """
-    removed = []
+    removed = [path for path in list(_LEFT) if os.path.dirname(path) == parent and _is_removed(path)]
     try:
         names = os.listdir(parent)
     except OSError:
-        return []
+        return removed
     for name in names:
         found = _NAME.fullmatch(name)
         if found is None or found["place"] != _place():
@@ -218,8 +228,7 @@ def sweep(parent: str) -> list[str]:
         path = os.path.join(parent, name)
         if _start_of(process) == start or not _is_own_folder(path):
             continue
-        shutil.rmtree(path, ignore_errors=True)
-        if not os.path.lexists(path):
+        if _is_removed(path):
             removed.append(path)
     return removed
 
@@ -257,7 +266,26 @@ def _start_of(process: int) -> int | None:
     return 0
 
 
-def _remove_tree(path: str, process: int) -> None:
-    """Remove a folder that the process `process` made. A forked child does nothing."""
-    if os.getpid() == process:
-        shutil.rmtree(path, ignore_errors=True)
+def remove_folder(path: str, process: int) -> None:
+    """Remove a folder that the process `process` made. A forked child does nothing.
+
+    A task that was cancelled and has not ended yet may make a file meanwhile, so the removal is tried again.
+    """
+    if os.getpid() != process:
+        return
+    pause = REMOVAL_PAUSE
+    for _ in range(REMOVALS):
+        if _is_removed(path):
+            return
+        time.sleep(pause)
+        pause *= 2
+    _LEFT.add(path)
+
+
+def _is_removed(path: str) -> bool:
+    """Remove a folder, and return whether it is gone."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        return False
+    _LEFT.discard(path)
+    return True

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import threading
 import time
 from typing import Any
 
 from qcore.connectors.base import Split
-from qcore.errors import MemoryLimitError
+from qcore.errors import Cancelled, ExecutionError, MemoryLimitError
 from qcore.record import record
-from qcore.spark.worker import TaskInput, run_task
+from qcore.session.task import Task
+from qcore.spark.worker import TaskInput, TaskOutput, run_task
 from qcore.writing.page_file import PageFile
 
 # What qcore and pyarrow need of a worker's address space before the first row, and what is left to Python and Arrow.
 RESERVED_BYTES = 256 << 20
 LIMIT_BYTES_MIN = 128 << 20
+# How often a task looks whether its query still has a folder.
+LOOK_SECONDS = 0.25
 
 
 @record(frozen=True)
@@ -96,17 +100,10 @@ def run_bytes(stage: bytes, task: bytes, threads: int, attempt: int) -> bytes:
     given: TaskWork = pickle.loads(task)
     started = time.perf_counter_ns()
     name = f"s{work.number:03d}-t{given.partition:05d}-{os.urandom(16).hex()}.pages"
-    output = run_task(
-        TaskInput(
-            work.plan,
-            given.splits,
-            given.partition,
-            os.path.join(work.folder, name),
-            threads,
-            memory_limit_here(work.memory_limit),
-            work.batch_rows,
-        )
-    )
+    limit = memory_limit_here(work.memory_limit)
+    output_path = os.path.join(work.folder, name)
+    task_input = TaskInput(work.plan, given.splits, given.partition, output_path, threads, limit, work.batch_rows)
+    output = run_watched(task_input, work.folder)
     report = TaskReport(
         given.partition,
         output.file,
@@ -118,6 +115,40 @@ def run_bytes(stage: bytes, task: bytes, threads: int, attempt: int) -> bytes:
         without_drivers(output.stats),
     )
     return pickle.dumps(report, protocol=5)
+
+
+def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
+    """Run a task, and stop it when the query's folder is gone: the query has ended, and nobody waits for the task.
+
+    Spark ends the worker of a task that it has killed up to four seconds later, and a worker of a lost driver never.
+
+    Raises
+    ------
+    ExecutionError
+        The folder was removed.
+    QcoreError
+        The task failed.
+    """
+    ended = threading.Event()
+
+    def watch(task: Task) -> None:
+        while not ended.wait(LOOK_SECONDS):
+            if not os.path.isdir(folder):
+                task.cancel()
+                return
+
+    def start_watch(task: Task) -> None:
+        threading.Thread(target=watch, args=(task,), name="qcore-spark-watch", daemon=True).start()
+
+    try:
+        return run_task(task_input, start_watch)
+    except Cancelled:
+        raise ExecutionError(
+            f"the folder {folder} was removed while a task wrote to it: the query has ended; if it has not, keep other "
+            "programs from removing the folder, and run the query again"
+        ) from None
+    finally:
+        ended.set()
 
 
 def without_drivers(stats: dict[str, Any]) -> dict[str, Any]:

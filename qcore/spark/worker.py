@@ -88,22 +88,21 @@ class GivenSplits:
         return self._table.open(split, columns, filter, batch_rows)
 
 
-def run_task(task_input: TaskInput) -> TaskOutput:
+def run_task(task_input: TaskInput, started: Callable[[Task], None] | None = None) -> TaskOutput:
     """Run a task in this process. After an error its file does not exist.
+
+    `started` is called with the running task, which another thread may then cancel.
 
     Raises
     ------
     QcoreError
         The task failed. PlanError if its plan cannot run here.
     """
-    return run_plan(plan_from_bytes(task_input.plan), task_input)
+    return run_plan(plan_from_bytes(task_input.plan), task_input, started)
 
 
 def run_plan(plan: p.PlanNode, task_input: TaskInput, started: Callable[[Task], None] | None = None) -> TaskOutput:
-    """Run a task whose plan this process has, so that `task_input.plan` does not count. The rest is as in run_task.
-
-    `started` is called with the running task, which another thread may then cancel.
-    """
+    """Run a task whose plan this process has, so that `task_input.plan` does not count. The rest is as in run_task."""
     if not isinstance(plan, p.PartitionedOutput):
         raise PlanError(f"the plan of a task ends in PartitionedOutput, not in {type(plan).__name__}")
     plan = plan.with_fields(path=task_input.output, single_file=True)

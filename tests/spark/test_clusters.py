@@ -24,7 +24,11 @@ pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qco
 
 N_ROWS = 60_000
 START = """
-import os, sys, threading, time
+import faulthandler, os, sys, threading, time
+
+# A script that hangs tells where.
+faulthandler.dump_traceback_later(250, exit=True)
+
 from pyspark.sql import SparkSession
 import qcore
 from oracle import assert_same_rows
@@ -110,6 +114,53 @@ except qcore.Cancelled:
     pass
 else:
     raise AssertionError("not cancelled")
+assert os.listdir(folder) == [], os.listdir(folder)
+print("all well")
+"""
+LOST_SHUFFLE = """
+import gc, signal
+
+# Without these a task asks a dead executor for 15 seconds.
+builder = settings(SparkSession.builder.master("local-cluster[2,1,1024]"))
+spark = builder.config("spark.shuffle.io.maxRetries", "1").config("spark.shuffle.io.retryWait", "100ms").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+(counted,) = rest
+
+
+def counting(batches):
+    # Notes each run of a task that writes to the shuffle.
+    import uuid
+
+    with open(os.path.join(counted, uuid.uuid4().hex), "x"):
+        yield from batches
+
+
+def killing_once(batches):
+    # Kills the executor of one task that reads from the shuffle, when it has read some. What tasks of that executor
+    # wrote to the shuffle is lost too.
+    try:
+        os.close(os.open(os.path.join(counted, "killed"), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        yield from batches
+        return
+    yield next(batches)
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        executor = int(file.read().rpartition(")")[2].split()[1])
+    os.kill(executor, signal.SIGKILL)
+    os._exit(1)
+
+
+for on in (None, spark):
+    rows = spark.range(0, 100_000, 1, 4).mapInArrow(counting, "id long").repartition(4)
+    rows = rows.mapInArrow(killing_once, "id long")
+    found = qcore.sql("select count(*) as n, sum(id) as s from r", {"r": rows}, on=on).to_arrow().to_pylist()
+    assert found == [{"n": 100_000, "s": 99_999 * 50_000}], found
+    names = os.listdir(counted)
+    assert "killed" in names and len(names) > 5, "nothing was computed again: " + str(names)
+    for name in names:
+        os.unlink(os.path.join(counted, name))
+del rows
+gc.collect()
 assert os.listdir(folder) == [], os.listdir(folder)
 print("all well")
 """
@@ -324,6 +375,14 @@ def master(tmp_path: Path) -> Iterator[str]:
 def test_executors_that_are_killed(arguments: list[str], tmp_path: Path) -> None:
     """In each stage, after the task's file was complete."""
     run(CLUSTER, arguments, tmp_path)
+
+
+@pytest.mark.sweep
+def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
+    """Below a DataFrame that Spark computes: rows of a shuffle are lost with their executor, and computed again."""
+    counted = tmp_path / "counted"
+    counted.mkdir()
+    run(LOST_SHUFFLE, [*arguments, str(counted)], tmp_path)
 
 
 @pytest.mark.sweep

@@ -15,6 +15,7 @@ import pytest
 import qcore
 from oracle import assert_same_rows
 from qcore.errors import Cancelled, ExecutionError, PlanError, Timeout
+from qcore.spark.distributed_query import StageLoop
 from qcore.spark.exchange import DIRECTORY_CONF
 
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
@@ -186,6 +187,29 @@ def test_a_timeout_of_a_stage_in_this_process(spark: Any, files: dict[str, str],
         qcore.sql(*slow_query(files), timeout=1.5, on=spark).to_arrow()
     assert time.monotonic() - started < 10
     assert no_folders(parent)
+
+
+def test_the_last_part_gets_the_rest_of_the_timeout(
+    spark: Any, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stages use most of it; what is left runs in this process, and cannot end in it."""
+    run = StageLoop.run
+
+    def run_slowly(self: StageLoop, deadline: float | None) -> Any:
+        plan = run(self, deadline)
+        assert deadline is not None
+        time.sleep(max(0.0, deadline - time.monotonic() - 0.2))
+        return plan
+
+    monkeypatch.setattr(StageLoop, "run", run_slowly)
+    tables = {name: pa.table({"x": [float(i) for i in range(20_000)]}) for name in ("a", "b")}
+    query = "select count(*) as n from a join b on a.x + b.x > 0.5 and a.x * b.x <> a.x + 1.5"
+    spark.conf.set("spark.qcore.driver.bytes", "32MB")
+    result = qcore.sql(query, tables, timeout=4, on=spark)
+    started = time.monotonic()
+    with pytest.raises(Timeout, match=r"longer than its timeout of 4 s"):
+        result.to_arrow()
+    assert time.monotonic() - started < 6
 
 
 def test_two_queries_at_once(spark: Any, files: dict[str, str], parent: Path) -> None:

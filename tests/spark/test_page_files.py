@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ import qcore
 from oracle import assert_same_rows
 from qcore.connectors.base import FileSplit
 from qcore.errors import ExecutionError, PlanError, QcoreError
-from qcore.spark.page_files import SPLIT_BYTES, PagesTable, QueryFolder, sweep
+from qcore.spark.page_files import REMOVALS, SPLIT_BYTES, PagesTable, QueryFolder, sweep
 from qcore.writing.page_file import PageFile, PageFileWriter
 from random_tables import random_table
 
@@ -87,6 +88,30 @@ def test_a_folder_is_its_owners_and_is_removed(tmp_path: Path) -> None:
     kept = QueryFolder(str(tmp_path))
     del kept
     assert os.listdir(tmp_path) == [], "a folder that nobody holds is removed"
+
+
+@pytest.mark.parametrize(("n_failures", "n_held"), [(1, 0), (REMOVALS, 1)])
+def test_a_removal_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_failures: int, n_held: int
+) -> None:
+    """As when a task makes a file meanwhile; if it fails too often, the next query's sweep removes the folder."""
+    rmtree, n_tried = shutil.rmtree, [0]
+
+    def remove(path: str, **options: bool) -> None:
+        n_tried[0] += 1
+        if n_tried[0] > n_failures:
+            rmtree(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    folder = QueryFolder(str(tmp_path))
+    Path(folder.new_file()).write_text("x")
+    folder.close()
+    assert n_tried[0] == min(n_failures + 1, REMOVALS)
+    held = os.listdir(tmp_path)
+    assert len(held) == n_held
+    assert sweep(str(tmp_path)) == [str(tmp_path / name) for name in held]
+    assert os.listdir(tmp_path) == []
+    assert sweep(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("parent", ["relative", "/proc", "/nowhere/at/all"])

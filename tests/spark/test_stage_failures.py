@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.errors import ExecutionError
+from qcore.errors import Cancelled, ExecutionError, QcoreError, Timeout
 from qcore.spark import distributed_query, transport
 from qcore.spark.exchange import DIRECTORY_CONF
 
@@ -174,3 +176,105 @@ def test_a_file_of_the_first_stage_is_lost(
     expected = "does not exist here" if damage == "delete" else "and its task wrote"
     assert lost[0] in told and expected in told and "\n" not in told
     assert list(parent.iterdir()) == []
+
+
+# Stages of QUERY: both sides of the join, the join, and the last step of the aggregate.
+N_STAGES = 4
+SECONDS_TO_END = 3.0
+# So many splits keep a task busy for many seconds.
+N_SPLITS = 40_000
+
+
+def never_ending(monkeypatch: pytest.MonkeyPatch, stage_number: int, notes: Path) -> None:
+    """Make the tasks of a stage read their rows many times, and note their processes."""
+    task_runner = transport.task_runner
+    folder, n_splits = str(notes), N_SPLITS
+
+    def runner_of(stage: bytes, *more: Any) -> transport.TaskRunner:
+        import pickle
+
+        runner = task_runner(stage, *more)
+        repeats = pickle.loads(stage).number == stage_number
+
+        def run(tasks: Iterator[bytes]) -> Iterator[bytes]:
+            if repeats:
+                import os
+
+                from qcore.spark.worker import GivenSplits
+
+                def splits(self: Any, *asked: Any) -> Any:
+                    open(os.path.join(folder, str(os.getpid())), "w").close()
+                    return self._splits * (n_splits // max(1, len(self._splits)))
+
+                kept, GivenSplits.splits = GivenSplits.splits, splits  # type: ignore[method-assign]
+                try:
+                    yield from runner(tasks)
+                finally:
+                    GivenSplits.splits = kept  # type: ignore[method-assign]
+            else:
+                yield from runner(tasks)
+
+        return run
+
+    monkeypatch.setattr(transport, "task_runner", runner_of)
+
+
+def is_running(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("stage_number", "how"), [*((number, Cancelled) for number in range(1, N_STAGES + 1)), (N_STAGES, Timeout)]
+)
+def test_a_query_that_is_stopped_in_a_stage(
+    spark: Any,
+    path: str,
+    parent: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage_number: int,
+    how: type[QcoreError],
+) -> None:
+    """While tasks work: no job, no worker, no file is left, and the session answers the next query."""
+    expected = qcore.sql(QUERY, {"t": path}, threads=1).to_arrow()
+    assert_same_rows(qcore.sql(QUERY, {"t": path}, on=spark).to_arrow(), expected)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    errors: list[BaseException] = []
+    with monkeypatch.context() as patch:
+        never_ending(patch, stage_number, notes)
+        result = qcore.sql(QUERY, {"t": path}, timeout=8 if how is Timeout else None, on=spark)
+
+        def read() -> None:
+            try:
+                result.to_arrow()
+            except BaseException as error:
+                errors.append(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        while not list(notes.iterdir()) and reader.is_alive():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        if how is Cancelled:
+            result.cancel()
+        reader.join(30)
+        (error,) = errors
+        assert type(error) is how, error
+        assert "\n" not in str(error)
+    running = [stage["number"] for stage in result.stats()["stages"] if stage["tasks_done"] < stage["tasks"]]
+    assert stage_number in running
+    assert list(parent.iterdir()) == []
+    processes = [int(note.name) for note in notes.iterdir()]
+    tracker = spark.sparkContext.statusTracker()
+    deadline = time.monotonic() + SECONDS_TO_END
+    while any(map(is_running, processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes and not any(map(is_running, processes))
+    assert list(tracker.getActiveJobsIds()) == list(tracker.getActiveStageIds()) == []
+    assert list(parent.iterdir()) == []
+    assert_same_rows(qcore.sql(QUERY, {"t": path}, on=spark).to_arrow(), expected)

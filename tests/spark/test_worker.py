@@ -21,6 +21,7 @@ from qcore.errors import ExecutionError, MemoryLimitError, PlanError
 from qcore.spark.fragments import Limits, Stage, next_stages, with_output
 from qcore.spark.page_files import QueryFolder
 from qcore.spark.plan_bytes import plan_to_bytes
+from qcore.spark.stage_task import run_watched
 from qcore.spark.worker import TaskInput, run_task
 from random_tables import random_table
 
@@ -99,6 +100,17 @@ def test_a_folder_that_cannot_be_written(parent: str, rows: str, folder: QueryFo
     _, given = first_task(rows, folder)
     with pytest.raises(ExecutionError, match=rf"cannot write {parent}/x\.pages"):
         run_task(replace(given, output=f"{parent}/x.pages"))
+
+
+def test_a_task_ends_when_the_folder_is_removed(rows: str, folder: QueryFolder) -> None:
+    """The query has ended then. Spark ends the worker of a task that it has killed only seconds later."""
+    _, given = first_task(rows, folder)
+    many = {scan: listed * 4000 for scan, listed in given.splits.items()}
+    timer = threading.Timer(1, folder.close)
+    timer.start()
+    with pytest.raises(ExecutionError, match=rf"the folder {folder.path} was removed while a task wrote to it"):
+        run_watched(replace(given, splits=many), folder.path)
+    timer.join()
 
 
 def test_a_file_that_exists_is_left(rows: str, folder: QueryFolder) -> None:
