@@ -27,6 +27,8 @@ FILE_INDEXES = frozenset(
 )
 # The text of a PartitionedFile. With it one py4j call fetches all files of a partition. The path is URL-encoded.
 PRINTED_FILE = re.compile(r"path: (\S*?), range: (\d+)-(\d+), partition values: \[(.*?)\](?=, path: |\)$)", re.DOTALL)
+# The text of whole numbers, days and microseconds in it.
+PRINTED_NUMBER = re.compile(r"-?[0-9]{1,19}")
 # The text of Hadoop's FileStatus. With it one call fetches the sizes and times of all files.
 PRINTED_STATUS = re.compile(
     r"path=(\w+:.*?); isDirectory=false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+);",
@@ -252,15 +254,16 @@ def _splits(
     folders = _FolderValues(partition_struct, schema)
     for partition in partitions:
         files = partition.files()
-        for number, (url, start, end) in enumerate(_printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), files)):
+        printed = _printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), files)
+        for number, (url, start, end, values) in enumerate(printed):
             path = file_path(url)
             if path not in stamps:
                 stamps[path] = listed[path] if path in listed else _stamp(files[number])
-            yield FileSplit(path, start, end - start, folders.of(url, files, number))
+            yield FileSplit(path, start, end - start, folders.of(url, values, files, number))
 
 
 class _FolderValues:
-    """The values of folder names. Files of one folder have the same, so they are fetched once a folder."""
+    """The values of folder names. Files of one folder have the same, so they are read once a folder."""
 
     def __init__(self, partition_struct: Any, schema: pa.Schema) -> None:
         self._fields = [
@@ -269,18 +272,48 @@ class _FolderValues:
         ]
         self._known: dict[str, tuple[tuple[str, Any], ...]] = {}
 
-    def of(self, url: str, files: Any, number: int) -> tuple[tuple[str, Any], ...]:
-        """The values of a file, the one of that number among `files`."""
+    def of(self, url: str, text: str | None, files: Any, number: int) -> tuple[tuple[str, Any], ...]:
+        """The values of a file, the one of that number among `files`. `text` is Spark's text of them, if it is known.
+
+        Only values that the text does not tell for certain are fetched, with some py4j calls.
+        """
         if not self._fields:
             return ()
         folder = url.rpartition("/")[0]
         if folder not in self._known:
-            row = files[number].partitionValues()
+            values = None if text is None else self._of_text(text, folder)
+            if values is None:
+                row = files[number].partitionValues()
+                values = [row.get(i, spark_type) for i, (_, _, spark_type) in enumerate(self._fields)]
             self._known[folder] = tuple(
-                (name, plain_value(row.get(i, spark_type), type))
-                for i, (name, type, spark_type) in enumerate(self._fields)
+                (name, plain_value(value, type)) for value, (name, type, _) in zip(values, self._fields, strict=True)
             )
         return self._known[folder]
+
+    def _of_text(self, text: str, folder: str) -> list[Any] | None:
+        """The values as Spark holds them, from their text; None: it does not tell them for certain."""
+        texts = text.split(",")
+        if len(texts) != len(self._fields):
+            return None
+        values: list[Any] = []
+        for part, (name, type, _) in zip(texts, self._fields, strict=True):
+            if pa.types.is_string(type):
+                # A null has the text of the word. A value may hold what ends the text, so it must be in the folder's
+                # name too: there it is escaped, and the URL escapes that again.
+                escaped = urllib.parse.quote(name, safe="") + "="
+                named = [one.partition("=")[2] for one in folder.split("/") if one.lower().startswith(escaped.lower())]
+                if part == "null" or [urllib.parse.unquote(urllib.parse.unquote(one)) for one in named] != [part]:
+                    return None
+                values.append(part)
+            elif part == "null":
+                values.append(None)
+            elif PRINTED_NUMBER.fullmatch(part) and (
+                pa.types.is_integer(type) or pa.types.is_date32(type) or pa.types.is_timestamp(type)
+            ):
+                values.append(int(part))
+            else:
+                return None
+        return values
 
 
 def _listed_stamps(index: Any) -> dict[str, FileStamp]:
@@ -300,15 +333,18 @@ def _stamp(file: Any) -> FileStamp:
     return FileStamp(file.fileSize(), file.modificationTime())
 
 
-def _printed(text: str, files: Any) -> Iterator[tuple[str, int, int]]:
-    """Path, start and end of files, from their text. A value of a folder may hold anything, so they are counted."""
+def _printed(text: str, files: Any) -> Iterator[tuple[str, int, int, str | None]]:
+    """Path, start, end and the text of folder values of files, from the text of the files.
+
+    A value of a folder may hold anything, so the files are counted. If the count differs, the values' text is None.
+    """
     found = PRINTED_FILE.findall(text)
     if len(found) == len(files):
-        for url, start, end, _ in found:
-            yield url, int(start), int(end)
+        for url, start, end, values in found:
+            yield url, int(start), int(end), values
         return
     for file in files:
-        yield file.urlEncodedPath(), file.start(), file.start() + file.length()
+        yield file.urlEncodedPath(), file.start(), file.start() + file.length(), None
 
 
 def file_path(url: str) -> str:
