@@ -1,4 +1,4 @@
-"""Distinct rows, with state that all drivers share: a `qcore.Operator` (SPEC V5) and a polled sink.
+"""Distinct rows, with state that all drivers share: a `qcore.Operator` and a polled sink.
 
     python examples/distinct_rows.py
 

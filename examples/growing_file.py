@@ -1,4 +1,4 @@
-"""Reads a file while it grows: an iterator (SPEC D2) that waits without holding a thread.
+"""Reads a file while it grows: an iterator that waits without holding a thread.
 
     python examples/growing_file.py
 

@@ -1,4 +1,4 @@
-"""Rows from the lines of a socket: a polled source that waits without holding a thread (SPEC G1, V7).
+"""Rows from the lines of a socket: a polled source that waits without holding a thread.
 
     python examples/socket_source.py
 

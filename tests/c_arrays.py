@@ -1,4 +1,4 @@
-"""Arrow arrays laid out by hand in the C Data interface, so that anything about them can be wrong."""
+"""Arrow arrays as structs of the C Data interface, in which a test can change any field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# Bytes allocated behind each buffer: a length that is a little too large reads zeros, as nothing can tell.
+# Zero bytes allocated behind each buffer. A length that is a little too large reads them: no consumer can find it.
 SLACK = 1 << 12
 
 
@@ -76,7 +76,7 @@ def _release_schema(schema: Any) -> None:
 
 
 class Part:
-    """One array of a tree, with its type: what the C structs are made of, freely changed before it is given away.
+    """One array of a tree, with its type. A test may change every field before the C structs are made from it.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Part:
         )
 
     def copy(self) -> Part:
-        """The same tree, to be changed for itself."""
+        """A deep copy of the tree."""
         made = Part.__new__(Part)
         made.schema, made.numbers = dict(self.schema), dict(self.numbers)
         made.buffers = [None if buffer is None else bytearray(buffer) for buffer in self.buffers]
@@ -126,7 +126,7 @@ class Part:
                 yield from child.walk()
 
     def c_schema(self, kept: list[Any]) -> Schema:
-        """The type as ArrowSchema; `kept` holds what it points at."""
+        """The type as ArrowSchema. The objects that it points to are appended to `kept`."""
         made = Schema(release=ctypes.cast(_release_schema, ctypes.c_void_p), **self.schema)
         children = [child.c_schema(kept) for child in self.children]
         pointers = (ctypes.POINTER(Schema) * max(1, len(children)))(*map(ctypes.pointer, children))
@@ -186,13 +186,13 @@ def part_of(batch: pa.RecordBatch) -> Part:
     return made
 
 
-#: What C structs given away point at: callbacks are called when the last of them is released, which may be after
-#: the producer has gone.
+#: The objects that exported C structs point to. Callbacks run when the last struct is released, which may be after the
+#: producer has been freed.
 _ALIVE: deque[list[Any]] = deque(maxlen=200)
 
 
 class Producer:
-    """Gives the tree once by `__arrow_c_stream__`, each time it is asked."""
+    """A producer of streams: each call of `__arrow_c_stream__` gives a stream with the tree as its only batch."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
@@ -235,4 +235,4 @@ class Producer:
         return _new_capsule(ctypes.addressof(made), b"arrow_array_stream", None)
 
     def close(self) -> None:
-        """As a BatchStream has it; what the engine still holds keeps the memory."""
+        """Part of the protocol BatchStream. Structs that the engine still holds keep their memory."""

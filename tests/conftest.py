@@ -1,4 +1,4 @@
-"""What every test gets: leak checks after it, the oracle, TPC-H data."""
+"""Fixtures of all tests: checks for leaks after each test, the oracle, TPC-H data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import qcore
 
-# Operators run in checked mode (docs/ARCHITECTURE.md); an explicit 0 in the environment wins.
+# Operators run in checked mode (docs/ARCHITECTURE.md), unless the environment sets 0.
 os.environ.setdefault("QCORE_DEBUG", "1")
 ROOT = Path(__file__).resolve().parents[1]
 TESTED = Path(qcore_ext.__path__[0]).resolve().parent
@@ -37,12 +37,12 @@ sys.path[:0] = NATIVE
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), *NATIVE, os.environ.get("PYTHONPATH")]))
 os.environ["PYTHONSAFEPATH"] = "1"
 
-# How long the last worker may take to drop what it holds, once a query is over.
+# The seconds that the last worker may take to drop its objects after the end of a query.
 SETTLE_SECONDS = 20.0
 
 
 def spark_obstacle() -> str | None:
-    """Why tests of Spark cannot run here, or None."""
+    """The reason why tests of Spark cannot run here, or None."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is missing: pip install 'qcore[spark]'"
     if shutil.which("java") is None:
@@ -51,7 +51,7 @@ def spark_obstacle() -> str | None:
 
 
 def pytest_report_header() -> str:
-    """Which qcore is tested."""
+    """The first lines of a run: the folder of the tested qcore, and whether Spark runs."""
     if os.environ.get("QCORE_TEST_INSTALLED") == "1" and TESTED == ROOT:
         raise pytest.UsageError(f"the checkout {TESTED} would be tested, not the installed wheel")
     return f"qcore: {TESTED}; Spark: {spark_obstacle() or 'yes'}"
@@ -96,7 +96,7 @@ def pytest_unconfigure() -> None:
 
 
 def held_by_engine() -> dict[str, int]:
-    """What should be zero when no query runs and no result is held."""
+    """The live counters that are not zero. All are zero when no query runs and no result is held."""
     from qcore_ext.ground.memory import live_counts
 
     counts = live_counts()
@@ -115,12 +115,12 @@ def drop_kept_plans() -> None:
 
 
 def user_threads() -> set[threading.Thread]:
-    """Threads that would keep the interpreter from leaving."""
+    """Threads that the interpreter would wait for at its end."""
     return {thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon}
 
 
 def settles(condition: object) -> bool:
-    """True once `condition()` is falsy, within SETTLE_SECONDS."""
+    """Wait until `condition()` is false. Returns False if it is still true after SETTLE_SECONDS."""
     assert callable(condition)
     deadline = time.monotonic() + SETTLE_SECONDS
     pause = 0.0005
@@ -135,7 +135,7 @@ def settles(condition: object) -> bool:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Note a failure, so that leaks its traceback causes are not reported on top."""
+    """Note a failure: leaks are then not reported, because the traceback keeps objects alive."""
     outcome = yield
     if outcome.get_result().failed:  # type: ignore[attr-defined]
         item.failed = True  # type: ignore[attr-defined]
@@ -143,9 +143,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After every test: no live batch, column or buffer, no reserved byte, no thread of ours (SPEC D8, D9).
+    """Fail a test that leaves a live batch, column or buffer, a reserved byte, or a thread (SPEC D8, D9).
 
-    Nor did a thread wait for a lock or the GIL while it held a lock.
+    Fail it also if a thread waited for a lock or the GIL while it held a lock.
     """
     threads_before = user_threads()
     misuses_before = lock_misuses()
@@ -161,7 +161,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB of one's own: the oracle."""
+    """A new DuckDB: the oracle."""
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as connection:
@@ -196,13 +196,13 @@ def tpch_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The one session of the whole run: two cores; a task that fails is tried four times in all, as on a cluster.
+    """The only Spark session of the run. It has two cores. A failing task is tried four times, as on a cluster.
 
-    A process has one Spark context: a test that made another one first would decide for all that come later.
+    A process has one Spark context, so a test that made one before would set the options of all later tests.
     """
     from pyspark.sql import SparkSession
 
-    # Workers run this interpreter, which has pyarrow; by default they would take whatever python3 is first on the path.
+    # Workers run this interpreter, which has pyarrow. By default they run the first python3 of the path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

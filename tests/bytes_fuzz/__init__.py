@@ -1,6 +1,6 @@
-"""Files, plans and C streams with some bytes wrong: an answer or a QcoreError, and never a dead process (SPEC Q4).
+"""Files, plans and C streams with some bytes changed: each gives an answer or a QcoreError (SPEC Q4).
 
-`make fuzz-bytes` runs it; a short run of fixed seeds is tests/test_bytes_fuzz.py. Mutations run by the thousand in a
-process of their own, which tells through a pipe what came of each. The one that ends the process is the one behind the
-last told: it is counted, and the next process goes on behind it.
+`make fuzz-bytes` runs it, and tests/test_bytes_fuzz.py runs a few fixed seeds. A worker process runs up to 2,000
+mutations and writes the outcome of each to a pipe. If the worker dies, the mutation after the last reported one counts
+as a fault, and a new worker continues after it.
 """

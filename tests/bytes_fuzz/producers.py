@@ -1,7 +1,8 @@
-"""Trees of C structs with something wrong. Left out is what nobody could find: memory that is not there.
+"""Trees of C structs with faults that a consumer can find.
 
-The C Data interface tells no sizes. A length, or a last offset, that is larger than the memory behind it but fits all
-else cannot be told from a true one; so mutations keep within the memory, or break a rule that can be checked.
+The C Data interface states no sizes of buffers. A consumer cannot find a length or a last offset that is larger than
+its buffer but agrees with all other numbers. So a mutation either stays within the memory or breaks a rule that can be
+checked.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _change(part: Part, chance: random.Random) -> None:
     elif how == 6:
         part.numbers["offset"] = chance.choice([*LENGTHS, 1, 3])
     elif how == 7:
-        # More than there are would be read behind the array of pointers.
+        # A larger number would be read past the end of the array of pointers.
         key = chance.choice(["n_buffers", "n_children"])
         part.numbers[key] = chance.choice([*[n for n in COUNTS if n <= part.numbers[key]], part.numbers[key] - 1])
     elif how == 8:
@@ -64,7 +65,7 @@ def _change_bytes(part: Part, chance: random.Random) -> None:
 
 
 def _says_more_than_there_is(part: Part, number: int) -> bool:
-    """Whether offsets of text point behind its bytes, or the sizes of what views point into are too large."""
+    """Whether offsets of text point past its bytes, or the buffer has the sizes of other buffers."""
     format = part.schema["format"][:1]
     buffer = part.buffers[number]
     assert buffer is not None
@@ -76,7 +77,7 @@ def _says_more_than_there_is(part: Part, number: int) -> bool:
 
 
 def _change_pointer(part: Part, chance: random.Random) -> None:
-    """NULL where something should be."""
+    """Set a pointer to a buffer, child or dictionary to NULL."""
     at = chance.randrange(-1, len(part.buffers) + len(part.children))
     if 0 <= at < len(part.buffers):
         part.buffers[at] = None

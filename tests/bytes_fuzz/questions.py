@@ -1,4 +1,4 @@
-"""What is asked of every mutated table: plans that compute something on each of its columns. No SQL is planned."""
+"""The plans that run over a mutated table. Together they compute something on each of its columns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _aggregated(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
 
 
 def _computed(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
-    """Filtered rows, which a file's statistics are asked for, and expressions of each column."""
+    """A filter, for which a file's statistics are read, and an expression of each column."""
     numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
     if numbers:
         rows = rows.filter((qcore.col(numbers[0]) > 3) | (qcore.col(numbers[-1]) == 7))

@@ -1,7 +1,7 @@
-"""What is mutated: small files of each format, plans, and C streams; and how each is read.
+"""The inputs that are mutated: small files of each format, plans, and C streams. Each has a function that reads it.
 
-Every kind has variants (compression, encodings, layouts of Arrow); a mutation's number picks the variant, then the
-question that is asked of it.
+Every kind has variants: compression, encodings, layouts of Arrow. A mutation's number selects the variant and the plan
+that runs over it.
 """
 
 from __future__ import annotations
@@ -165,13 +165,13 @@ def _plans() -> list[bytes]:
 
 @functools.cache
 def plan_rows() -> pa.Table:
-    """What the plans read."""
+    """The table that the plans read."""
     return table(("i", "j", "s", "f"))
 
 
 @functools.cache
 def variants(kind: str) -> list[bytes]:
-    """The sound bytes of a kind; of C structs nothing, once a layout."""
+    """The unchanged bytes of each variant of a kind. C structs have no bytes: b"" for each layout."""
     if kind == "parquet":
         return _parquet()
     if kind == "ipc_file":
@@ -194,7 +194,7 @@ def _part(variant: int, names: tuple[str, ...]) -> Any:
 
 
 class Native:
-    """A connector whose one split is a producer itself, which the engine takes over without pyarrow."""
+    """A connector whose only split is a producer. The engine imports it without pyarrow."""
 
     def __init__(self, variant: int, number: int) -> None:
         # Runs are no keys here; registered streams have them decoded.
@@ -214,9 +214,9 @@ class Native:
 
 
 def ask(session: qcore.Session, kind: str, number: int, given: bytes | None, folder: Path) -> pa.Table:
-    """Read the bytes by the way of the kind, and compute; of C structs, which have none: the number's mutation.
+    """The answer of the plan `number` over the bytes `given`, which are read as their kind is read.
 
-    `given` None, for C structs: those that are sound.
+    C structs have no bytes: the number selects their mutation, and None means the unchanged structs.
     """
     n_variants = len(variants(kind))
     variant, asked = number % n_variants, number // n_variants
@@ -226,7 +226,7 @@ def ask(session: qcore.Session, kind: str, number: int, given: bytes | None, fol
     if kind in STRUCTS:
         source = _struct_source(kind, variant, -1 if given is None else number)
     elif kind in FILES:
-        # A name of its own: footers are known by name, size and time.
+        # Each mutation has its own file name: the cache of footers compares name, size and time.
         path = folder / f"{number}.{FILES[kind]}"
         try:
             path.write_bytes(given or b"")
@@ -247,7 +247,7 @@ def _struct_source(kind: str, variant: int, number: int) -> Any:
 
 
 def _by_pyarrow(read: Callable[[], Any]) -> Any:
-    """What pyarrow reads for the application; what it refuses itself is an error of the application's own."""
+    """The result of `read`. If pyarrow refuses the bytes, qcore never sees them: a PlanError stands for that."""
     try:
         return read()
     except (pa.ArrowException, OSError, ValueError) as error:

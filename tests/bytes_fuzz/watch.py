@@ -1,4 +1,4 @@
-"""Runs mutations in processes of their own, and says what came of them, whatever it does to the process."""
+"""Runs mutations in worker processes and collects their outcomes, also when a worker dies or hangs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ STDERR_SHOWN = 3000
 
 @dataclass
 class Outcome:
-    """What came of the mutations of one kind."""
+    """The outcomes of the mutations of one kind."""
 
     kind: str
     counts: Counter[str] = field(default_factory=Counter)
-    #: (number, what was seen): processes that ended, mutations that did not, errors that are no QcoreError.
+    #: (number, outcome): dead processes, mutations that did not end, errors that are no QcoreError.
     faults: list[tuple[int, str]] = field(default_factory=list)
     slow: list[int] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
     def n(self) -> int:
-        """Mutations that ran."""
+        """The number of mutations that ran."""
         return sum(self.counts.values())
 
     def add(self, number: int, what: str) -> None:
-        """Count one; what is neither an answer nor a QcoreError is a fault."""
+        """Count an outcome. All but answers and QcoreErrors are faults."""
         label = what.partition(":")[0]
         self.counts[label] += 1
         if label not in ("same answer", "another answer", "error"):
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def run(kind: str, first: int, last: int, until: float | None = None) -> Outcome:
-    """Mutations first to last - 1; `until`: on time.monotonic(), when to stop before that."""
+    """Run mutations first to last - 1, or fewer if time.monotonic() reaches `until` before."""
     found = Outcome(kind)
     began = time.monotonic()
     at = first
@@ -60,7 +60,7 @@ def run(kind: str, first: int, last: int, until: float | None = None) -> Outcome
 
 
 def _run_once(found: Outcome, first: int, last: int, folder: Path, until: float | None) -> int:
-    """One process; the number behind the last mutation that it ran, or that ended it."""
+    """Run one process. Returns the number after the last mutation that it ran, or that ended it."""
     tests = str(Path(__file__).parents[1])
     paths = [tests, *([] if os.environ.get("QCORE_TEST_INSTALLED") else [str(Path(tests).parent)])]
     paths += filter(None, [os.environ.get("PYTHONPATH")])
@@ -82,11 +82,11 @@ def _run_once(found: Outcome, first: int, last: int, folder: Path, until: float 
                 return last
         silent = process.poll() is None and at < last
         if silent:
-            # faulthandler writes where all threads are.
+            # faulthandler writes the stacks of all threads.
             process.send_signal(signal.SIGABRT)
         process.wait()
         errors.seek(0)
-        # Behind the stacks of all threads it lists every module.
+        # After the stacks it lists every module.
         shown = errors.read().decode("utf-8", "replace").partition("Extension modules:")[0]
     if at == first and "Traceback" in shown:
         raise RuntimeError(f"the worker for {found.kind} did not start: {shown[-STDERR_SHOWN:]}")

@@ -1,6 +1,6 @@
-"""The process that mutations run in: `python -m bytes_fuzz.worker KIND FIRST LAST`.
+"""The process that runs mutations: `python -m bytes_fuzz.worker KIND FIRST LAST`.
 
-It writes a line to its output for each: the number, the seconds it took, and what came of it.
+It writes a line for each mutation to its output: the number, the seconds that it took, and its outcome.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-#: Of address space, for a mutation on top of what the process has: memory that bytes ask for without having it.
+#: The address space that mutations may add to the process: damaged lengths request memory for bytes that do not exist.
 ADDRESS_BYTES_MAX = 8 << 30
-#: Of memory that a mutation of some kilobytes makes the process grow by; the query itself may keep QUERY_BYTES_MAX.
+#: The memory by which one mutation of some kilobytes may grow the process. The query itself may keep QUERY_BYTES_MAX.
 GROWTH_BYTES_MAX = 512 << 20
 QUERY_BYTES_MAX = 256 << 20
 
@@ -30,7 +30,7 @@ def work(kind: str, first: int, last: int) -> None:
     faulthandler.enable()
     told = os.dup(1)
     os.dup2(2, 1)
-    # A thread less to wake than to compute on the caller's; a timeout is an error like any other.
+    # With one thread no other thread must be woken. A timeout is a QcoreError like any other.
     session = qcore.Session(threads=1, timeout=10, memory_limit=QUERY_BYTES_MAX)
     session.register("t", plan_rows())
     raw = variants(kind)

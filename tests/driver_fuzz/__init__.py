@@ -1,8 +1,12 @@
-"""Queries whose drivers are disturbed in every way the contract allows, seed by seed. Run as: make fuzz.
+"""Queries whose drivers are disturbed in every way that the contract allows. Run as: make fuzz.
 
-A seed fixes the plan, the rows, how they are cut and where their schema changes, how many drivers and threads there
-are, where the rows go, where operators that block, yield, refuse, split and give empty batches are put between the
-engine's own, and what happens at which of their steps: an error, a cancel, an early finish. Only how threads interleave
-is left to chance. Whatever happens, the rows are DuckDB's or the injected error comes out, once; every operator is
-closed once, from the root to the leaf; and nothing is left behind.
+A seed fixes everything but the interleaving of threads:
+
+- the plan, the rows, the cuts between batches, and the batches at which the schema changes;
+- the numbers of drivers and threads, and the sink;
+- the random operators between those of the engine: they block, yield, refuse, split, and return empty batches;
+- an error, a cancel or an early finish, and the step at which it happens.
+
+After each run the rows are DuckDB's, or the injected error was raised once. Every operator was closed once, from the
+root to the leaf. No memory, file or thread is left.
 """

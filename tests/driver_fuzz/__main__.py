@@ -12,7 +12,7 @@ from driver_fuzz.crowd import crowd
 from driver_fuzz.run import check_nothing_is_left, run, shut_down
 from driver_fuzz.scenario import scenario
 
-# What is left behind is looked for after so many runs; the seed reported then is the last of them.
+# After this many runs the process is checked for leaks. The seed in the message is then that of the last run.
 CHECKED_RUNS = 20
 
 

@@ -1,4 +1,4 @@
-"""Many small queries at once on few threads, which end in all ways: what waits for others must be woken (SPEC V7, G5).
+"""Many small queries at once on few threads, with all kinds of ends: each waiting driver is woken (SPEC V7, G5).
 
 Everything here is about queues that take no lock: exchanges of few batches, join bridges, splits, results that are read
 late. A query that is not over in a minute has lost a wake-up.
@@ -40,7 +40,7 @@ def few() -> PlanBuilder:
     return rows(FEW).local_partition(drivers=2)
 
 
-# By shape: the plan, and how many rows it gives.
+# By shape: the plan, and the number of its rows.
 SHAPES: tuple[tuple[Callable[[], PlanBuilder], int], ...] = (
     (lambda: rows().local_partition(["a"]).filter(col("v") >= 0), ROWS),
     (lambda: rows().local_partition().local_partition(["a"]).local_partition(kind="gather"), ROWS),
@@ -55,7 +55,7 @@ SHAPES: tuple[tuple[Callable[[], PlanBuilder], int], ...] = (
 
 
 def crowd(seed: int) -> Counter[str]:
-    """One round; AssertionError says what was wrong. How many ended how."""
+    """Run one round. Returns the number of queries by their end. Raises AssertionError for a fault."""
     rng = random.Random(seed)
     scheduler = scheduler_with(THREADS)
     with mock.patch.object(qcore.session.task, "scheduler_of", return_value=scheduler):
@@ -76,9 +76,9 @@ def crowd(seed: int) -> Counter[str]:
 
 
 def outcome(task: qcore.Task, fate: str, n_rows: int) -> str:
-    """How the task ends, in its way."""
+    """End the task in the given way. Returns the name of the end that it had."""
     if fate == "never read":
-        # Whatever waits for a reader is let go.
+        # Drivers that wait for a reader are woken.
         task.iterator().close()
         return "closed"
     n_read = 0

@@ -1,4 +1,4 @@
-"""Random operators put between those of a lowered plan, and what is checked of their calls."""
+"""Random operators between those of a lowered plan, and checks of the calls that all operators got."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qcore_testing.random_operator import Bell, RandomOperator
 
 @dataclass
 class Disturbance:
-    """What the random operators of one run share."""
+    """The state that the random operators of one run share."""
 
     scenario: Scenario
     injected: Injected
@@ -32,7 +32,7 @@ class Disturbance:
     lowerings: Iterator[int] = field(default_factory=itertools.count)
 
     def at_step(self, is_chosen: bool) -> dict[int, Any]:
-        """What a random operator does, and when."""
+        """The behaviour of one random operator."""
         if not is_chosen:
             return {}
         fault = self.scenario.fault
@@ -83,7 +83,7 @@ class Disturbance:
 
 
 def lowering_with(disturbance: Disturbance) -> type[Lowering]:
-    """Lowers plans as ever, and disturbs what comes of it."""
+    """Lowers plans, and puts random operators into the lowered plans."""
 
     class RandomLowering(Lowering):
         def finish(self, root: Any) -> LoweredPlan:
@@ -96,7 +96,7 @@ def lowering_with(disturbance: Disturbance) -> type[Lowering]:
 
 @contextlib.contextmanager
 def ringing(bell: Bell, rng: random.Random) -> Iterator[None]:
-    """Another thread rings the bell all the while."""
+    """While the body runs, another thread rings the bell."""
     stopped = threading.Event()
 
     def ring() -> None:
@@ -113,7 +113,7 @@ def ringing(bell: Bell, rng: random.Random) -> Iterator[None]:
 
 
 def check_log(log: list[Any]) -> None:
-    """Calls in order, each operator closed once, and those of a driver from the root to the leaf."""
+    """Fail unless calls came in order, and each operator was closed once, the root of a driver first."""
     known = {"open", "finish", "abandon", "close"}
     assert not [entry for entry in log if entry[1] not in known], log
     counts = Counter(log)

@@ -1,4 +1,4 @@
-"""Where a run's rows go, and how they are had back: a reader, sinks in Python, files, pages (SPEC V11, V12, H3)."""
+"""The ends of a run's plan, and the rows that arrived there: a reader, sinks in Python, files, pages (V11, V12, H3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qcore import PlanBuilder
 from qcore.builder.sink_steps import OUTPUT_KINDS
 
 FILES = ("parquet", "partition files")
-# How long a consumer waits for a page.
+# The seconds that a consumer waits for a page.
 FETCH_SECONDS = 60.0
 
 
@@ -36,13 +36,13 @@ class Ending:
         self.kind = ""
 
     def close(self) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         if self.folder is not None:
             self.folder.cleanup()
 
     @property
     def path(self) -> Path:
-        """Where files are written."""
+        """The folder of the written files."""
         assert self.folder is not None
         return Path(self.folder.name)
 
@@ -62,7 +62,7 @@ class Ending:
         return self.collected.end(sink, builder) if sink else builder
 
     def rows(self, got: list[Any]) -> list[list[pa.RecordBatch]]:
-        """What came, by who got it: each of them should have every row. `got`: what the reader had."""
+        """The batches of each consumer. Each should have every row. `got` are the batches of the reader."""
         sink = self.plan.sink
         if sink == "parquet":
             files = pa.Table.from_batches(got).to_pylist() if got else []
@@ -89,7 +89,7 @@ class Ending:
         assert sum(map(len, met)) == len(set().union(*met)), f"keys in several partitions: {met}"
 
     def check_files(self, complete: bool) -> None:
-        """Fail when anything is there but the target; or when the target should be there and is not."""
+        """Fail if the folder has anything but the target, or if the target should exist and does not."""
         if self.folder is None:
             return
         names = os.listdir(self.path)
@@ -107,7 +107,7 @@ def values_of(batch: pa.RecordBatch) -> Any:
 
 
 class Consumer:
-    """One partition's: fetches, fetches again, acknowledges, and may leave."""
+    """The consumer of one partition: it fetches, fetches again, acknowledges, and may leave."""
 
     def __init__(
         self, buffers: qcore.OutputBuffers, partition: int, rng: random.Random, leaves_after: int | None
@@ -119,7 +119,7 @@ class Consumer:
         self.has_left = False
 
     def run(self) -> list[pa.RecordBatch]:
-        """All its pages."""
+        """All pages of the partition."""
         got: list[pa.RecordBatch] = []
         complete = False
         while not complete:
@@ -132,14 +132,14 @@ class Consumer:
         return got
 
     def fetch(self, got: list[pa.RecordBatch]) -> bool:
-        """Some pages more; whether they were the last."""
+        """Fetch some pages. Returns whether they were the last."""
         n = len(got)
         most = self.rng.choice((1, 1000, None))
         pages = self.buffers.fetch(self.partition, n, most, FETCH_SECONDS)
         assert pages.sequence == n
         assert pages.batches or pages.complete, "no page came in time"
         if self.rng.random() < 0.3:
-            # Not acknowledged: the same come again.
+            # Pages that were not acknowledged are returned again.
             again = self.buffers.fetch(self.partition, n, most, FETCH_SECONDS)
             assert again.batches[: len(pages.batches)] == pages.batches
         if self.rng.random() < 0.3:
@@ -149,7 +149,7 @@ class Consumer:
 
 
 def consume(task: qcore.Task, plan: Scenario, rng: random.Random) -> tuple[str, list[list[pa.RecordBatch]]]:
-    """The pages of every partition, each fetched by a thread of its own; how it ended."""
+    """Fetch the pages of every partition, each in its own thread. Returns the end of the query."""
     buffers = task.output_buffers()
     leaving = plan.step if plan.fault == "leave" else None
     consumers = [

@@ -21,7 +21,7 @@ from qcore import IterOutcome, PlanBuilder, PollPull
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
 
-# Types that hold a number of the tables, each wider than the one before it; a step of null comes first in either.
+# Types that hold a number of the tables, each wider than the one before. The null type may come before all of them.
 EXACT = (pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0), pa.decimal128(24, 2))
 INEXACT = (pa.int16(), pa.float32(), pa.float64())
 TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()))
@@ -35,12 +35,12 @@ class Epochs:
     declared: pa.Schema
     widest: pa.Schema
     batches: list[pa.RecordBatch]
-    # The rows as they are under `widest`, without what was added; text as string.
+    # The rows under the schema `widest`, without added columns; text as string.
     table: pa.Table
     in_conflict: bool = False
 
     def changed(self) -> dict[str, str]:
-        """By declared column where more comes than declared: how it changes."""
+        """The kind of change of each declared column whose widest type is not the declared one."""
         found = {}
         for field in self.declared:
             now = self.widest.field(field.name).type
@@ -51,7 +51,7 @@ class Epochs:
 
 
 def kind_of(declared: pa.DataType, widest: pa.DataType) -> str:
-    """What sort of change; of two, the greater one is refused by more."""
+    """The kind of change. Kinds are ordered: more operators refuse the greater of two."""
     if pa.types.is_integer(declared) and pa.types.is_integer(widest):
         return "integer"
     if pa.types.is_null(declared):
@@ -64,8 +64,10 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def epochs_of(table: pa.Table, kind: str, rng: random.Random) -> Epochs:
-    """The table's rows with changes: 'declared', the widest schema is; 'beyond', the table's own or a narrower one is;
-    'conflict', so it is, and one part has a column that no type holds together with the others.
+    """The table's rows in parts with different schemas.
+
+    'declared': the source declares the widest schema. 'beyond': it declares the table's schema or a narrower one.
+    'conflict': as 'beyond', and no type holds a column of one part together with that of the others.
     """
     types = {field.name: types_of(field, rng) for field in table.schema}
     parts = [piece for batch in table.to_batches(max_chunksize=200) for piece in pieces(batch, rng)]
@@ -88,7 +90,7 @@ def epochs_of(table: pa.Table, kind: str, rng: random.Random) -> Epochs:
         batches,
         pa.concat_tables([empty, *columns]),
     )
-    # A null may become anything.
+    # A null column may change to any type.
     numbers = [field.name for field in base if not is_text(field.type) and not pa.types.is_null(field.type)]
     if kind == "conflict" and numbers:
         wrong = pa.schema([(rng.choice(numbers), pa.string())])
@@ -110,7 +112,7 @@ def types_of(field: pa.Field, rng: random.Random) -> list[pa.DataType]:
 
 
 def epoch_schema(types: dict[str, list[pa.DataType]], rng: random.Random) -> pa.Schema:
-    """Of one part: a type for each column, or the column missing, or one more, in any order."""
+    """The schema of one part: a type for each column, columns missing or added, in any order."""
     fields = [pa.field(name, rng.choice(of)) for name, of in types.items()]
     if rng.random() < 0.2:
         fields.remove(rng.choice(fields))
@@ -122,7 +124,7 @@ def epoch_schema(types: dict[str, list[pa.DataType]], rng: random.Random) -> pa.
 
 
 def under(part: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The part's rows under a schema that may not hold all of them: what it lacks is null."""
+    """The part's rows under a schema that may lack columns and values: they become null."""
     columns = []
     for field in schema:
         at = part.schema.get_field_index(field.name)
@@ -160,7 +162,7 @@ def up_front(part: Any, schema: pa.Schema, widest: pa.Schema, names: Iterable[st
 
 
 class Queue:
-    """The batches, first come, first served, for the partitions of one run."""
+    """The batches of one run. Each goes to the partition that reads next."""
 
     def __init__(self, batches: list[pa.RecordBatch]) -> None:
         self.left = iter(batches)
@@ -172,7 +174,7 @@ class Queue:
 
 
 class ChangingSource(qcore.SourceOperator):
-    """Gives the batches to its partitions (G1)."""
+    """A polled source of the batches (G1)."""
 
     def __init__(self, epochs: Epochs, partitions: int, seed: int) -> None:
         self.epochs = epochs
@@ -197,7 +199,7 @@ class ChangingSource(qcore.SourceOperator):
 
 
 class MadeSources:
-    """Makes sources that give all batches each; for one driver."""
+    """Makes sources for one driver: each returns all batches."""
 
     def __init__(self, epochs: Epochs, made: Callable[[MadeSources], Any], seed: int) -> None:
         self.epochs = epochs
@@ -209,7 +211,7 @@ class MadeSources:
 
 
 class IteratingSource(qcore.BatchIterator):
-    """Gives the batches (D2)."""
+    """An iterator over the batches (D2)."""
 
     def __init__(self, of: MadeSources) -> None:
         self.of = of
@@ -229,7 +231,7 @@ class IteratingSource(qcore.BatchIterator):
 
 
 class PushingSource(qcore.Operator):
-    """Gives the batches (V5)."""
+    """An operator that returns the batches (V5)."""
 
     is_over = False
 

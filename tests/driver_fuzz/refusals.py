@@ -1,4 +1,4 @@
-"""What a plan may refuse of schemas that change below it: the table in docs/ARCHITECTURE.md, node by node (SPEC D6)."""
+"""The operators that may refuse a changed schema: the table in docs/ARCHITECTURE.md, node by node (SPEC D6)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from driver_fuzz.epochs import ADDED
 from qcore.expression.tree import Alias, Call, Cast, Column, Expr, In, children, column_names
 from qcore.plan import nodes as p
 
-# Aggregates whose result is of their argument's type, or follows it.
+# Aggregates whose result type depends on their argument's type.
 FOLLOWING = frozenset({"sum", "min", "max", "first", "last", "any_value", "mode", "quantile_disc"})
-# Those that are not computed of any type that holds the argument's values.
+# Aggregates that need the declared type: not every wider type has them.
 TYPED = frozenset({"bit_and", "bit_or", "bit_xor", "array_agg", "string_agg"})
-# Calls that mean the same for a value of any type that holds it: comparisons, and those that any value is right for.
+# Calls with the same result for a value in every type that holds it.
 COMPARISONS = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from",
 })  # fmt: skip
 EXACT_CALLS = COMPARISONS | {"is_null", "is_not_null", "and", "or", "not"}
 # Calls that are exact for integers and decimals.
 ARITHMETIC = frozenset({"add", "subtract", "multiply", "negate", "abs"})
-# Aggregation's keys and arguments may be computed by a projection of its own.
+# A projection may compute the keys and arguments of an aggregation.
 GROUPING = {"HashAggregation", "GroupingSets", "Project"}
 KINDS = {"integer", "real", "wider", "from null"}
 Changes = dict[str, str]
 
 
 class Refusals:
-    """Follows the changes through a plan: which columns of a node's rows may change, and who may refuse that."""
+    """Follows the changes through a plan: the columns of each node that may change, and the operators that refuse."""
 
     def __init__(self, plan: p.PlanNode) -> None:
         self.plan = plan
@@ -38,7 +38,7 @@ class Refusals:
         self.shared = {node.id: node for node in plan.walk() if isinstance(node, p.Shared)}
 
     def operators(self) -> set[str]:
-        """Classes of the operators that may refuse what comes."""
+        """Classes of the operators that may refuse a batch."""
         self.changes(self.plan)
         return self.found
 
@@ -47,7 +47,7 @@ class Refusals:
             self.found |= operators
 
     def compute(self, expr: Expr, changes: Changes, operator: str) -> None:
-        """What an expression over changed columns comes to: wider types may mean something else, but to comparisons."""
+        """The change of an expression over changed columns. Wider types change the meaning of all but comparisons."""
         if isinstance(expr, Column):
             return
         numeric = isinstance(expr, Cast) and (pa.types.is_primitive(expr.to) or pa.types.is_decimal(expr.to))
@@ -65,7 +65,7 @@ class Refusals:
             self.refuse(column_names(expr), changes, {operator}, {"real", "wider"})
 
     def changes(self, node: p.PlanNode) -> Changes:
-        """By output column."""
+        """The change of each output column that may change."""
         below = [self.changes(child) for child in node.children]
         method = getattr(self, f"of_{type(node).__name__}", None)
         changes: Changes = method(node, *below) if method is not None else dict(below[0]) if below else {}
@@ -91,7 +91,7 @@ class Refusals:
             type_ = node.schema.field(name).type
             if not kinds or isinstance(expr, Cast) or pa.types.is_boolean(type_):
                 continue
-            # What is computed of nulls has a type already.
+            # An expression over nulls already has a type.
             made[name] = max(kinds) if max(kinds) != "from null" or pa.types.is_null(type_) else "wider"
         return made
 
@@ -110,7 +110,7 @@ class Refusals:
         return {name: kind for name, kind in made.items() if kind}
 
     def taken(self, expr: Expr, changes: Changes) -> str:
-        """How an aggregation's key or argument changes; '': it does not."""
+        """The change of an aggregation's key or argument; '' if it does not change."""
         for operator in GROUPING:
             self.compute(expr, changes, operator)
         return max((changes.get(name, "") for name in column_names(expr)), default="")
@@ -152,7 +152,7 @@ class Refusals:
         return {}
 
     def of_files(self, operator: str) -> set[str]:
-        """Files have the columns that were declared: whatever a source adds may be refused."""
+        """Files have the declared columns, so every added column may be refused."""
         sources = [node.factory for node in self.plan.walk() if isinstance(node, p.UserSource)]
         changing = [factory.epochs for factory in sources if hasattr(factory, "epochs")]
         return {operator} if any(epochs.changed() or ADDED in epochs.widest for epochs in changing) else set()

@@ -1,4 +1,4 @@
-"""One seed's run, and what must be true of it."""
+"""The run of one seed, and the checks of it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.execution.scheduler import Scheduler
 from random_plans import random_plan
 
-# A run takes milliseconds; one that is not over by then hangs.
+# A run takes milliseconds. One that takes this long hangs.
 HANG_SECONDS = 60.0
 
 _schedulers: dict[int, Scheduler] = {}
 
 
 def scheduler_with(threads: int) -> Scheduler:
-    """One for all runs."""
+    """A scheduler with this number of threads, which all runs share."""
     if threads not in _schedulers or not _schedulers[threads].usable:
         _schedulers[threads] = Scheduler(threads)
     return _schedulers[threads]
@@ -49,17 +49,17 @@ def shut_down() -> None:
 
 
 def run(seed: int) -> str:
-    """Run one seed; AssertionError says what was wrong. Returns how the query ended."""
+    """Run one seed. Returns the end of the query. Raises AssertionError for a fault."""
     return run_scenario(scenario(seed))
 
 
 def check_nothing_is_left() -> None:
-    """After any number of runs: looking through all of Python's objects takes longer than most of them."""
+    """Fail if objects are left. It reads all objects of Python, which takes longer than most runs."""
     assert settles(held_by_engine), f"left behind: {held_by_engine()}"
 
 
 class Query:
-    """The plan of a scenario over its tables, and what is expected of it."""
+    """The plan of a scenario over its tables, and the expected answer."""
 
     def __init__(self, plan: Scenario, epochs: str) -> None:
         self.plan = plan
@@ -80,7 +80,7 @@ class Query:
         self.ending = Ending(plan, self.rng)
         self.node = self.ending.put(builder).build()
         if plan.sink:
-            # What several drivers bring to a sink has no order.
+            # The rows of several drivers reach a sink in no order.
             self.case = replace(self.case, ordered=False)
         self.refusers = refusers(self.node)
         self.is_certain = not any(epochs.in_conflict for epochs in self.epochs.values())
@@ -128,7 +128,7 @@ def source(name: str, table: pa.Table, rng: random.Random, python: bool) -> Plan
 
 
 def query_of(plan: Scenario) -> Query:
-    """The scenario's; where its types cannot be compared with each other, over tables of one schema."""
+    """The query of the scenario. If its types cannot be compared with each other, its tables keep one schema."""
     try:
         return Query(plan, plan.epochs)
     except qcore.PlanError:
@@ -136,7 +136,7 @@ def query_of(plan: Scenario) -> Query:
 
 
 def run_scenario(plan: Scenario) -> str:
-    """Run it and check everything; how it ended."""
+    """Run the plan and check everything. Returns the end of the query."""
     query = query_of(plan)
     try:
         ended, got = (run_by_polls if plan.way == "polled" else run_task)(query)
@@ -150,7 +150,7 @@ def run_scenario(plan: Scenario) -> str:
 
 
 def run_by_polls(query: Query) -> tuple[str, list[Any]]:
-    """All operators polled by hand, by one thread."""
+    """Poll all operators in this thread."""
     plan = query.plan
     options = {"batch_rows": plan.batch_rows, "memory_limit": plan.memory_limit}
     try:
@@ -160,7 +160,7 @@ def run_by_polls(query: Query) -> tuple[str, list[Any]]:
 
 
 def run_task(query: Query) -> tuple[str, list[Any]]:
-    """A task under random operators; how it ended, and what its reader got."""
+    """Run a task under random operators. Returns its end, and the batches of its reader."""
     plan = query.plan
     disturbance = Disturbance(plan, query.injected)
     with (
@@ -205,7 +205,7 @@ def read(task: qcore.Task, plan: Scenario) -> tuple[str, list[pa.RecordBatch]]:
 
 
 def batches_of(task: qcore.Task, plan: Scenario) -> Iterator[pa.RecordBatch]:
-    """The result, by the scenario's way."""
+    """The result, read as the scenario says."""
     if plan.way == "caller":
         yield from task.run_on_caller()
     elif plan.way == "iterator":
@@ -222,14 +222,14 @@ def batches_of(task: qcore.Task, plan: Scenario) -> Iterator[pa.RecordBatch]:
 
 
 def check_error(query: Query, error: qcore.QcoreError) -> str:
-    """Only what was put in may come out, and it names its operator once."""
+    """Fail unless the error is the injected one, and names its operator once."""
     plan, text = query.plan, str(error)
     if isinstance(error, qcore.Cancelled):
         assert plan.fault in ("cancel", "cancel from outside"), f"cancelled by nobody: {error}"
         return "cancelled"
     if isinstance(error, qcore.SchemaChangeError):
         assert error.operator in query.refusers, f"only {query.refusers} may refuse: {text}"
-        # The column by name, and by its type where only files refuse it: "column 'extra' (int16) is new".
+        # The error names the column, and the type if only files refuse it: "column 'extra' (int16) is new".
         assert re.search(r"'\w+'( \(\w+\) is new|[\w ]* (changed from|is) \w+)", text), text
         ended = "refused"
     elif plan.fault == "memory":
@@ -245,7 +245,7 @@ def check_error(query: Query, error: qcore.QcoreError) -> str:
 
 
 def waiting(task: qcore.Task) -> list[Any]:
-    """Who waits for what."""
+    """The waiting drivers, each with the reason."""
     return [
         (number, operator["name"], operator["blocked_times"], operator["input_rows"], operator["output_rows"])
         for number, pipeline in enumerate(task.stats()["pipelines"])

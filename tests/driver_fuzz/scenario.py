@@ -1,4 +1,4 @@
-"""What a seed stands for."""
+"""The choices that a seed stands for."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FAULTS = (
     "none", "none", "error", "error in Python", "cancel", "early finish", "leave", "cancel from outside", "memory",
 )  # fmt: skip
 RANDOM_PLAN = "random plan"
-# Where rows go: to the reader; to a sink of one's own, in each protocol; to files; to pages for other tasks.
+# The end of the plan: the reader, a sink in Python in each protocol, files, or pages for other tasks.
 SINKS = ("", "", "", "callback", "pushed", "polled", "parquet", "partition files", "pages")
-# Whether the sources' schemas change in mid-stream: within what they declare, past it, or to a type in conflict.
+# Changes of the sources' schemas: none, within the declared schema, beyond it, or to a type in conflict.
 EPOCHS = ("", "", "", "", "declared", "declared", "beyond", "beyond", "conflict")
 
 
 @dataclass
 class Scenario:
-    """What a seed stands for."""
+    """The choices that a seed stands for."""
 
     seed: int
     name: str
@@ -32,7 +32,7 @@ class Scenario:
     fault: str
     n_left: int
     n_right: int
-    share: float  # of the places between operators that get a random one
+    share: float  # of the gaps between operators that get a random operator
     step: int  # at which the fault comes
     python: bool  # operators written in Python below the plan, too
     sink: str
@@ -41,7 +41,7 @@ class Scenario:
 
 
 def scenario(seed: int) -> Scenario:
-    """The seed's."""
+    """The scenario of a seed."""
     rng = random.Random(seed)
     name = RANDOM_PLAN if rng.random() < 0.4 else rng.choice(sorted(CASES))
     size = rng.choice((0, 1, 30, ROWS_MAX) if name == RANDOM_PLAN else (0, 1, 30, 300, 1500))
@@ -52,7 +52,7 @@ def scenario(seed: int) -> Scenario:
     if epochs:
         size = max(size, 30)  # in several parts
     if sink == "parquet" and fault == "early finish":
-        fault = "none"  # between a write and its commit nobody has enough
+        fault = "none"  # no operator between a write and its commit ends early
     return Scenario(
         seed,
         name,

@@ -1,4 +1,4 @@
-"""Operators written in Python that do at random what their protocols allow: V5, G1 to G4, D2."""
+"""Operators written in Python that take random choices among those of their protocols: V5, G1 to G4, D2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qcore import IterOutcome, PlanBuilder, PollPull, PollPush
 
 
 class Injected(Exception):
-    """The error put in."""
+    """The injected error."""
 
 
 def pieces(batch: pa.RecordBatch, rng: random.Random) -> list[pa.RecordBatch]:
@@ -70,7 +70,7 @@ class Iterated(qcore.BatchIterator):
 
 
 class Polled(qcore.SourceOperator):
-    """Gives a table's rows to its partitions, first come, first served."""
+    """A source of a table's rows. Each batch goes to the partition that reads next."""
 
     def __init__(self, table: pa.Table, partitions: int, seed: int) -> None:
         self.table = table
@@ -105,7 +105,7 @@ class Collected:
         self.batches: list[pa.RecordBatch] = []
 
     def take(self, batch: pa.RecordBatch) -> qcore.Blocked | None:
-        """As a callback: now and then it has to be waited for."""
+        """A callback. Sometimes it returns a future that is not done."""
         with self.lock:
             self.batches.append(batch)
             return short_wait(self.rng, "consumer") if self.rng.random() < 0.2 else None
@@ -118,7 +118,7 @@ class Collected:
 
 
 class PushedSink(qcore.Operator):
-    """Collects, and waits at times."""
+    """Collects rows, and blocks sometimes."""
 
     def __init__(self, collected: Collected) -> None:
         self.collected = collected
@@ -133,7 +133,7 @@ class PushedSink(qcore.Operator):
 
 
 class PolledSink(qcore.SinkOperator):
-    """Collects, and is pending at times; at the end its partitions wait for one another."""
+    """Collects rows, and is pending sometimes. At the end its partitions wait for one another."""
 
     def __init__(self, collected: Collected) -> None:
         self.collected = collected
@@ -160,7 +160,7 @@ class PolledSink(qcore.SinkOperator):
 
 
 def short_wait(rng: random.Random, reason: str) -> qcore.Blocked:
-    """For a future that is done at once or soon, by another thread."""
+    """A Blocked with a future that is done at once, or soon by another thread."""
     future: Future[None] = Future()
     if rng.random() < 0.5:
         threading.Timer(rng.random() * 0.002, future.set_result, [None]).start()
@@ -170,7 +170,7 @@ def short_wait(rng: random.Random, reason: str) -> qcore.Blocked:
 
 
 class Raising:
-    """Operators that pass rows on until, all together, they got `left` batches; then one of them raises."""
+    """Operators that pass rows on. When together they got `left` batches, one of them raises."""
 
     def __init__(self, left: int, error: Injected) -> None:
         self.left = itertools.count(left, -1)
