@@ -9,18 +9,18 @@ from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_index
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.check cimport qc_check_partitions
+from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport struct_free, struct_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
 
-cdef extern from "native/mix.h" nogil:
-    uint64_t qc_mix(uint64_t value)
+# Zeros, for a kernel that adds a number to each hash. Never written.
+cdef uint32_t[VECTOR_ROWS] NOTHING_ADDED
 
 
 cdef void mix_again(uint64_t* hashes, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        hashes[i] = qc_mix(hashes[i])
+    """hashes[i] = qc_mix(hashes[i]) for n <= VECTOR_ROWS hashes, several at a time."""
+    grouping_kernels().hash_one(hashes, NOTHING_ADDED, n, hashes)
 
 
 cdef void scale(const uint64_t* hashes, int64_t n, int64_t n_partitions, uint16_t* partitions) noexcept nogil:

@@ -255,22 +255,25 @@ cdef class PageBuilder:
         self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* positions,
     ) except -1 nogil:
         """Assign a page and a position in it to each row. After a full page the partition's next row opens another."""
+        cdef const int32_t* slot_of = self.slot_of
+        cdef OpenPage* pages = self.slots
+        cdef int64_t capacity = self.capacity
         cdef int64_t i, row
         cdef int32_t slot
         qc_check_partitions(partitions, n, self.n_partitions, b"a row's partition is one of the partitions")
         for i in range(n):
-            slot = self.slot_of[partitions[i]]
+            slot = slot_of[partitions[i]]
             if slot < 0:
                 slot = self.open_page(partitions[i])
-            row = self.slots[slot].n_rows
+            row = pages[slot].n_rows
             qc_check(slot < self.n_slots, b"a page's slot is one of the slots")
-            qc_check(row < self.capacity, b"a row's position is within its page")
-            self.slots[slot].n_rows = row + 1
+            qc_check(row < capacity, b"a row's position is within its page")
+            pages[slot].n_rows = row + 1
             slots[i] = <uint16_t> slot
             positions[i] = <uint32_t> row
-            if row + 1 == self.capacity:
+            if row + 1 == capacity:
                 self.slot_of[partitions[i]] = -1
-                self.note_filled(&self.slots[slot])
+                self.note_filled(&pages[slot])
         return 0
 
     cdef void note_filled(self, OpenPage* page) noexcept nogil:
