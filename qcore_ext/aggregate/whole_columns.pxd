@@ -1,8 +1,8 @@
 """Sums and counts of all rows of a batch, straight from its columns.
 
 Without keys a sum needs no group of each row, and a column of eight-byte numbers no scratch. One call of a kernel then
-reads the column to its end instead of a vector: 20 million rows of two columns take 19 instead of 23 ms of processor
-time, of which 18.5 are the reads.
+reads the column instead of a vector: 20 million rows of two columns take 21 instead of 23 ms of processor time. A plain
+loop over the same memory takes 19.
 """
 
 from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
