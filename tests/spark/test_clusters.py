@@ -27,7 +27,7 @@ START = """
 import faulthandler, os, sys, threading, time
 
 # A script that hangs tells where.
-faulthandler.dump_traceback_later(250, exit=True)
+faulthandler.dump_traceback_later(270, exit=True)
 
 from pyspark.sql import SparkSession
 import qcore
