@@ -56,7 +56,9 @@ def groups_of(table: pa.Table, n_keys: int) -> dict[tuple[Any, ...], list[tuple[
     return groups
 
 
-def aggregated(table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", **options: int) -> pa.Table:
+def aggregated(
+    table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", memory_limit: int = 0, **options: int
+) -> pa.Table:
     """Keys and results. Step 'both' computes partial states of the table's halves, then final results of these."""
     source = table.schema
     fields = [source.field(i) for i in range(n_keys)]
@@ -64,7 +66,9 @@ def aggregated(table: pa.Table, n_keys: int, calls: list[Call], step: str = "sin
     tuples = [call.as_tuple() for call in calls]
 
     def run(step: str, data: object, output: pa.Schema, given: pa.Schema) -> list[pa.RecordBatch]:
-        operator = HashAggregation("agg", Account(), None, n_keys, tuples, step, Schema(output), **options)
+        operator = HashAggregation(
+            "agg", Account(limit=memory_limit), None, n_keys, tuples, step, Schema(output), **options
+        )
         return run_chain([operator], data, given)
 
     if step == "both":

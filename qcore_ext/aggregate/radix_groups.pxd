@@ -27,7 +27,12 @@ ctypedef struct RadixGroups:
     bint is_short               # a part has many groups for so short a buffer
     int64_t n_rows[RADIX_PARTS]     # number of buffered rows of each part
     RadixColumn* columns        # owned; plan.n_vectors
-    Arena* arena                # owned; long strings of the buffered rows
+    # Long strings of the buffered rows. Those of part p begin at p * text_each, so that a part reads its own strings in
+    # the order of addresses. A vector with more text than that has its strings in the arena.
+    Buffer* text                # owned; NULL before the first long string, or if memory is short
+    int64_t text_each           # capacity of the text of one part, in bytes
+    int64_t text_used[RADIX_PARTS]
+    Arena* arena                # owned
     int64_t arena_bytes
     GroupSet* sets[RADIX_PARTS]     # owned; NULL before the part's first group
     Buffer* table_scratch       # owned; shared by the tables of the sets

@@ -33,6 +33,9 @@ cdef enum:
     ROWS_EACH_MAX = 65536
     BUFFER_BYTES_MAX = 134217728        # for the rows of all parts
     ARENA_BYTES_MAX = 33554432
+    # Bytes of a row's long strings, for which the text of a part has space. The first text fills a block of the pool.
+    TEXT_BYTES = 31
+    TEXT_BYTES_MAX = 67108864           # for the text of all parts
     LINE_BYTES = 64
     FETCHED_LINES_MAX = 8192            # half of a second-level cache of 1 MB
     ROWS_PER_GROUP = 4                  # rows to buffer for each group of a part
@@ -43,6 +46,7 @@ ctypedef struct RadixScratch:
     uint32_t numbers[VECTOR_ROWS]
     uint8_t parts[VECTOR_ROWS]
     uint32_t counts[RADIX_PARTS]
+    int64_t text_bytes[RADIX_PARTS]     # of the long strings of the vector's rows
     Vector vectors[1]                   # n_vectors; then one VectorScratch for each
 
 
@@ -110,6 +114,7 @@ cdef void radix_groups_free(RadixGroups* radix) noexcept nogil:
     struct_free(radix.columns)
     buffer_unref(radix.table_scratch)
     buffer_unref(radix.scratch)
+    buffer_unref(radix.text)
     owner_unref(<Owner*> radix.arena)
     struct_free(radix)
 
@@ -231,37 +236,87 @@ cdef void scatter_narrow(const int64_t* values, const uint32_t* positions, int64
         out[positions[i]].high = <uint64_t> (values[i] >> 63)
 
 
+cdef bint count_text(RadixGroups* radix, const Vector* vectors, int64_t n) noexcept nogil:
+    """Count the bytes of the vectors' long strings by part. Returns whether there are any."""
+    cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
+    cdef const StringView* views
+    cdef bint any_long = False
+    cdef int32_t c
+    cdef int64_t i
+    for c in range(radix.plan.n_vectors):
+        if radix.plan.types[c].phys != PHYS_VIEW or not simd_kernels().views_long(vectors[c].values, n):
+            continue
+        if not any_long:
+            memset(scratch.text_bytes, 0, sizeof(scratch.text_bytes))
+            any_long = True
+        views = <const StringView*> vectors[c].values
+        for i in range(n):
+            if views[i].length > VIEW_INLINE_BYTES and is_valid(vectors[c].validity, i):
+                scratch.text_bytes[scratch.parts[i]] += views[i].length
+    return any_long
+
+
+cdef int reserve_text(RadixGroups* radix) except -1 nogil:
+    """Make the text of the parts, if there is none and memory is not short."""
+    cdef int64_t n_bytes = min(radix.rows_each * TEXT_BYTES * RADIX_PARTS, <int64_t> TEXT_BYTES_MAX)
+    if radix.text == NULL and n_bytes <= bytes_left(radix.plan.account) // 4:
+        # Not a multiple of a page, for the same reason as ROWS_EACH_FIRST.
+        radix.text_each = n_bytes // RADIX_PARTS - LINE_BYTES
+        radix.text = buffer_new(radix.plan.account, n_bytes)
+    return 0
+
+
+cdef bint text_fits(const RadixGroups* radix) noexcept nogil:
+    """Whether the text of each part has space for the vector's long strings."""
+    cdef const RadixScratch* scratch = <const RadixScratch*> radix.scratch.data
+    cdef int64_t p
+    if radix.text == NULL:
+        return False
+    for p in range(RADIX_PARTS):
+        if radix.text_used[p] + scratch.text_bytes[p] > radix.text_each:
+            return False
+    return True
+
+
 cdef int scatter_strings(
-    RadixGroups* radix, const Vector* vector, const uint32_t* positions, int64_t n, StringView* out,
+    RadixGroups* radix, const Vector* vector, const uint32_t* positions, int64_t n, bint by_part, StringView* out,
 ) except -1 nogil:
     """Scatter strings, and copy the bytes of long ones, because their batch may be freed before the rows are read."""
+    cdef const uint8_t* parts = (<RadixScratch*> radix.scratch.data).parts
     cdef const StringView* views = <const StringView*> vector.values
     cdef StringView* view
     cdef char* copy
     cdef int64_t i
     scatter_width(views, sizeof(StringView), positions, n, out, RADIX_PARTS * radix.rows_each)
+    if not simd_kernels().views_long(views, n):
+        return 0
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES:
             view = &out[positions[i]]
             if not is_valid(vector.validity, i):
                 memset(view, 0, sizeof(StringView))
                 continue
-            copy = <char*> arena_take(radix.arena, view.length)
+            if by_part:
+                copy = radix.text.data + parts[i] * radix.text_each + radix.text_used[parts[i]]
+                radix.text_used[parts[i]] += view.length
+                qc_check(radix.text_used[parts[i]] <= radix.text_each, b"the strings of a part are within its text")
+            else:
+                copy = <char*> arena_take(radix.arena, view.length)
+                radix.arena_bytes += view.length
             memcpy(copy, view.pointer, view.length)
             view.pointer = copy
-            radix.arena_bytes += view.length
     return 0
 
 
 cdef int scatter_column(
-    RadixGroups* radix, int32_t c, const Vector* vector, const uint32_t* positions, int64_t n,
+    RadixGroups* radix, int32_t c, const Vector* vector, const uint32_t* positions, int64_t n, bint by_part,
 ) except -1 nogil:
     cdef RadixColumn* column = &radix.columns[c]
     cdef char* out = column.values.data
     cdef uint8_t* valid
     cdef int64_t i
     if vector.phys == PHYS_VIEW:
-        scatter_strings(radix, vector, positions, n, <StringView*> out)
+        scatter_strings(radix, vector, positions, n, by_part, <StringView*> out)
     elif column.width == 16 and vector.phys == PHYS_I64:
         scatter_narrow(<const int64_t*> vector.values, positions, n, <Word128*> out)
     else:
@@ -279,6 +334,8 @@ cdef int scatter_column(
 cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) except -1 nogil:
     cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
     cdef uint32_t* counts = scratch.counts
+    cdef bint any_text
+    cdef bint by_part
     cdef int64_t i, p
     cdef int32_t c
     if radix.is_short:
@@ -289,8 +346,13 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     for i in range(n):
         scratch.parts[i] = <uint8_t> (scratch.hashes[i] >> HASH_RADIX_SHIFT)
         counts[scratch.parts[i]] += 1
+    any_text = count_text(radix, vectors, n)
+    if any_text:
+        reserve_text(radix)
     for p in range(RADIX_PARTS):
         if radix.n_rows[p] + counts[p] > radix.rows_each:
+            group_part(radix, p)
+        elif any_text and radix.text != NULL and radix.text_used[p] + scratch.text_bytes[p] > radix.text_each:
             group_part(radix, p)
         qc_check(radix.n_rows[p] + counts[p] <= radix.rows_each, b"the rows of a part are within its buffer")
         counts[p] = <uint32_t> (p * radix.rows_each + radix.n_rows[p])
@@ -298,8 +360,9 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
         scratch.positions[i] = counts[scratch.parts[i]]
         counts[scratch.parts[i]] += 1
     qc_check_rows(scratch.positions, n, RADIX_PARTS * radix.rows_each, b"a row's position is within the buffers")
+    by_part = any_text and text_fits(radix)
     for c in range(radix.plan.n_vectors):
-        scatter_column(radix, c, &vectors[c], scratch.positions, n)
+        scatter_column(radix, c, &vectors[c], scratch.positions, n, by_part)
     for p in range(RADIX_PARTS):
         radix.n_rows[p] = counts[p] - p * radix.rows_each
     if radix.arena_bytes > ARENA_BYTES_MAX:
@@ -363,6 +426,7 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
         group_set_add(part_set(radix, part), scratch.vectors, n, scratch.numbers)
         start += n
     radix.n_rows[part] = 0
+    radix.text_used[part] = 0
     if radix.sets[part] != NULL:
         radix.is_short = radix.is_short or radix.sets[part].table.n_groups * ROWS_PER_GROUP > radix.rows_each
     return 0
@@ -392,6 +456,9 @@ cdef int lengthen(RadixGroups* radix) except -1 nogil:
         buffer_unref(radix.columns[c].valid)
         radix.columns[c].values = NULL
         radix.columns[c].valid = NULL
+    buffer_unref(radix.text)
+    radix.text = NULL
+    for c in range(radix.plan.n_vectors):
         radix.columns[c].values = buffer_new(
             radix.plan.account, RADIX_PARTS * radix.rows_each * radix.columns[c].width
         )
@@ -419,4 +486,6 @@ cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil:
         buffer_unref(radix.columns[c].valid)
         radix.columns[c].values = NULL
         radix.columns[c].valid = NULL
+    buffer_unref(radix.text)
+    radix.text = NULL
     return 0

@@ -85,3 +85,24 @@ def test_q2_buffers_grow_with_the_groups() -> None:
     wanted = table.group_by("k").aggregate([("x", "count"), ("x", "sum")])
     order = [got.sort_by(got.column_names[0]), wanted.select(["k", "x_count", "x_sum"]).sort_by("k")]
     assert order[0].columns == order[1].columns
+
+
+@pytest.mark.parametrize("limit", [0, 400_000_000])
+def test_q2_texts_fill_the_space_of_their_part(limit: int) -> None:
+    """One key takes most rows. First its rows fill the part, then its texts, then one vector has too many of them.
+
+    Under the limit there is no space for the texts of parts, so that all are kept in one place.
+    """
+    rng = np.random.default_rng(36)
+    tables = []
+    for n_rows, length in ((40_000, 20), (40_000, 90), (10_000, 150), (3000, 5000), (40_000, 3), (30_000, 40)):
+        k = np.where(rng.random(n_rows) < 0.8, 7, rng.integers(0, 3000, n_rows))
+        j = pa.array([None if v % 11 == 0 else f"{v:x<{length}}" for v in k], pa.large_string())
+        s = pa.array([None if v == 3 else f"{v:y>13}" for v in rng.integers(0, 50, n_rows)], pa.large_string())
+        tables.append(pa.table({"k": k, "j": j, "s": s}))
+    table = pa.concat_tables(tables)
+    sums = [Call(name, 2, pa.large_string(), nothing) for name in ("min", "max")]
+    sums.append(Call("count", 2, pa.int64(), nothing))
+    wanted = aggregated(table, 2, sums, radix_groups_min=1 << 40)
+    for step in ("single", "both"):
+        assert_same_rows(aggregated(table, 2, sums, step, limit, radix_groups_min=500), wanted)
