@@ -15,6 +15,10 @@ from qcore.expression.tree import Expr
 from qcore.lowering.same_results import changed_types, check_results, describe_changes
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
+from qcore_ext.ground.process import ProcessLock
+
+#: A schema of rows that a run has computed, the same for pyarrow, and the Program for it.
+Met = tuple[Schema, pa.Schema, Any]
 
 
 class Programs:
@@ -36,25 +40,45 @@ class Programs:
         self._expressions = expressions
         self._declared = declared
         self._programs: dict[pa.Schema, Any] = {}
+        #: The schemas that were checked against the declared one, which is all that the first schema of a run needs.
+        self._first: list[Met] = []
+        self._lock = ProcessLock()
 
     def of_run(self) -> Callable[[Any], Any]:
         """A function from an engine schema to a Program, for one run. It raises SchemaChangeError if the run has
         computed rows of another schema, for which the expressions mean something else.
         """
-        met: dict[pa.Schema, Any] = {}
+        # Engine schemas are compared, because every driver asks, and holds the GIL that the others wait for: making a
+        # pyarrow.Schema takes ten times as long.
+        met: list[Met] = []
 
-        def program_for(schema: Any) -> Any:
-            arrow_schema = pa.schema(schema)
-            program = met.get(arrow_schema)
-            if program is None:
-                for other in [self._declared, *met]:
-                    # A column declared null may have had rows of several types, and another driver wider ones already.
-                    for narrow, wide in _widenings(other, arrow_schema):
-                        check_results(self._expressions, narrow, wide)
-                program = met[arrow_schema] = self._program_for(arrow_schema)
-            return program
+        def program_for(schema: Schema) -> Any:
+            found = _find(met, schema)
+            if found is None:
+                with self._lock:
+                    # Another driver may have met the schema meanwhile, or one that it must be checked against.
+                    found = _find(met, schema)
+                    if found is None:
+                        found = self._meet(met, schema)
+                        met.append(found)
+            return found[2]
 
         return program_for
+
+    def _meet(self, met: Sequence[Met], schema: Schema) -> Met:
+        """Check a schema against those of which the run has computed rows, and make its Program."""
+        known = None if met else _find(self._first, schema)
+        if known is not None:
+            return known
+        arrow_schema = pa.schema(schema)
+        for other in [self._declared, *(arrow for _, arrow, _ in met)]:
+            # A column declared null may have had rows of several types, and another driver wider ones already.
+            for narrow, wide in _widenings(other, arrow_schema):
+                check_results(self._expressions, narrow, wide)
+        made = (schema, arrow_schema, self._program_for(arrow_schema))
+        if not met:
+            self._first.append(made)
+        return made
 
     def _program_for(self, schema: pa.Schema) -> Any:
         program = self._programs.get(schema)
@@ -68,6 +92,13 @@ class Programs:
                 raise SchemaChangeError(f"{describe_changes(changed)}: {error}") from error
             program = self._programs.setdefault(schema, program)
         return program
+
+
+def _find(met: Sequence[Met], schema: Schema) -> Met | None:
+    for known in met:
+        if known[0] == schema:
+            return known
+    return None
 
 
 def _widenings(met: pa.Schema, given: pa.Schema) -> list[tuple[pa.Schema, pa.Schema]]:

@@ -79,6 +79,7 @@ cdef class TableScan(Operator):
     cdef RowRange* range_           # borrowed; the range being read, or NULL
     cdef int64_t range_at           # the number of its next row
     cdef int64_t read_bytes         # bytes read since release_unused released memory
+    cdef bint is_closed
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
@@ -268,8 +269,11 @@ cdef class TableScan(Operator):
     cdef void close(self) noexcept nogil:
         batch_unref(self.current)
         self.current = NULL
-        if self.open_split is None:
+        if self.is_closed:
             return
+        self.is_closed = True
+        if self.stored is not None and self.split is None:
+            return      # nothing is open: without the GIL, which all drivers would want at the same time
         with gil:
             self.open_split = None
             try:

@@ -6,7 +6,7 @@ from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
-    CSchema, DataType, Schema, schema_copy_field, schema_index, schema_new,
+    CSchema, DataType, Schema, schema_copy_field, schema_equal, schema_index, schema_new,
 )
 from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.memory cimport (
@@ -57,6 +57,7 @@ cdef class HashBuild(Operator):
     cdef ColumnStore* store         # owned; NULL before the first batch and after delivery
     cdef Buffer* scratch            # owned; for one vector
     cdef Column** stored_columns    # owned array; borrowed columns of the current batch
+    cdef Schema resolved            # the input schema that input_columns are positions in, or None
     cdef bint has_nested
     cdef bint null_key_seen
     cdef bint is_done
@@ -108,6 +109,7 @@ cdef class HashBuild(Operator):
             owner_unref(<Owner*> self.stored_schema)
             self.stored_schema = stored
             self.has_nested = schema_has_nested(stored)
+            self.resolved = schema
         finally:
             owner_unref(<Owner*> stored)
         return 0
@@ -124,6 +126,8 @@ cdef class HashBuild(Operator):
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
         self.set_input_schema(schema)
+        if self.resolved is not None and schema_equal(self.resolved.schema, schema):
+            return 0        # as declared
         with gil:
             self.resolve(Schema.wrap(schema))
         return 0

@@ -7,7 +7,7 @@ from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.data.batch cimport Batch, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_index, type_name,
+    PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_equal, schema_index, type_name,
 )
 from qcore_ext.data.widening cimport type_widen
 from qcore_ext.ground.atomic cimport qc_load_pointer
@@ -77,6 +77,7 @@ cdef class HashProbe(Operator):
     cdef Evaluator condition        # None if there is no condition
     cdef JoinOutput columns         # None before the input schemas are known
     cdef JoinOutput pair_output     # columns of the condition's input
+    cdef Schema resolved            # the input schema that the columns were resolved for, or None
     cdef int64_t n_build_schemas    # the bridge's n_build_schemas when the columns were resolved
     cdef int32_t n_keys
     cdef int32_t* key_columns       # owned; positions in the input
@@ -136,6 +137,7 @@ cdef class HashProbe(Operator):
     cdef int resolve(self, Schema probe) except -1:
         """Resolve output columns, keys and condition for an input schema, or for None if it is not known."""
         cdef Schema build = Schema.wrap(self.bridge.build_schema) if self.bridge.build_schema != NULL else None
+        self.resolved = None
         self.n_build_schemas = self.bridge.n_build_schemas
         self.lookup_has_types = False
         if probe is not None:
@@ -146,6 +148,7 @@ cdef class HashProbe(Operator):
             self.pair_output = join_output(pair_columns(probe, build), 0, probe, build, self.account)
             self.condition = Evaluator(self.condition_compile(Schema.wrap(self.pair_output.schema)), self.memory)
             self.condition.count_in(&self.stats)
+        self.resolved = probe
         return 0
 
     cdef int resolve_keys(self, Schema probe, Schema build) except -1:
@@ -200,9 +203,17 @@ cdef class HashProbe(Operator):
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
         self.set_input_schema(schema)
+        if self.is_resolved_for(schema):
+            return 0
         with gil:
             self.resolve(Schema.wrap(schema))
         return 0
+
+    cdef bint is_resolved_for(self, CSchema* schema) noexcept nogil:
+        """Whether the columns were resolved for this input and the build side's schema of now, such as in `open`."""
+        if self.resolved is None or self.n_build_schemas != self.bridge.n_build_schemas:
+            return False
+        return schema_equal(self.resolved.schema, schema)
 
     cdef bint needs_input(self) noexcept nogil:
         return self.table != NULL and self.batch == NULL and not self.is_finishing and not self.is_ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
 import pytest
 
@@ -46,6 +48,45 @@ def test_rows_of_another_run_do_not_matter() -> None:
         with pytest.raises(SchemaChangeError, match="column 'a' changed"):
             run(Schema(schema))
     assert compiled == [floats, integers]
+
+
+def test_schemas_of_earlier_runs_are_still_checked_against_each_other() -> None:
+    """A run takes its first schema from earlier runs without a check; its next one is checked against that."""
+    nothing = pa.schema([("a", pa.null())])
+    floats, integers = pa.schema([("a", pa.float32())]), pa.schema([("a", pa.int64())])
+    made, compiled = programs(col("a") + col("a"), nothing)
+    for first in (floats, integers):
+        made.of_run()(Schema(first))
+    for first, next_ in ((floats, integers), (integers, floats)):
+        run = made.of_run()
+        assert run(Schema(first)) is run(Schema(first))
+        with pytest.raises(SchemaChangeError, match="column 'a' changed"):
+            run(Schema(next_))
+    assert compiled == [floats, integers]
+
+
+def test_drivers_that_meet_other_schemas_at_once() -> None:
+    """One of the two is refused, whichever comes second."""
+    nothing = pa.schema([("a", pa.null())])
+    schemas = [Schema(pa.schema([("a", type_)])) for type_ in (pa.float32(), pa.int64())]
+    made, _ = programs(col("a") + col("a"), nothing)
+    for _ in range(200):
+        run, start = made.of_run(), threading.Barrier(2)
+        refused: list[Exception] = []
+
+        def meet(schema: Schema) -> None:
+            start.wait()  # noqa: B023 - the threads end before the next round
+            try:
+                run(schema)  # noqa: B023
+            except SchemaChangeError as error:
+                refused.append(error)  # noqa: B023
+
+        threads = [threading.Thread(target=meet, args=(schema,)) for schema in schemas]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 1
 
 
 def test_a_change_of_meaning_is_refused_in_every_run() -> None:
