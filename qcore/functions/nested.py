@@ -380,7 +380,9 @@ def element_type(type_: pa.DataType) -> pa.DataType:
     return type_.value_type
 
 
-def _of_list(result: Callable[[pa.DataType], pa.DataType], *more: pa.DataType, optional: int = 0) -> Function:
+def _of_list(
+    result: Callable[[pa.DataType], pa.DataType], *more: pa.DataType, optional: int = 0, gives: str = "as the list"
+) -> Function:
     """A function of a list. Its result type depends on the elements' type."""
 
     def resolve(types: Types) -> Signature:
@@ -389,7 +391,7 @@ def _of_list(result: Callable[[pa.DataType], pa.DataType], *more: pa.DataType, o
         return Signature(result(element_type(types[0])), (types[0], *more[: len(types) - 1]))
 
     words = ", ".join(["list", *("integer" if type_ == INT64 else "text" for type_ in more)])
-    return Function(1 + len(more) - optional, 1 + len(more), resolve, words, "as the list")
+    return Function(1 + len(more) - optional, 1 + len(more), resolve, words, gives)
 
 
 def _with_element(result: pa.DataType | None, list_first: bool = True) -> Function:
@@ -544,8 +546,8 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     ),
     "string_split": ArrowFunction(Function(2, 3, _texts, "text, text, [text]", "list"), _by_row(_split)),
     "string_split_regex": ArrowFunction(fixed(pa.list_(STRING), STRING, STRING), by_pattern(_split_regex)),
-    "list_length": ArrowFunction(_of_list(lambda _: INT64), _length),
-    "list_extract": ArrowFunction(_of_list(_same_element, INT64), _list_extract),
+    "list_length": ArrowFunction(_of_list(lambda _: INT64, gives="integer"), _length),
+    "list_extract": ArrowFunction(_of_list(_same_element, INT64, gives="element"), _list_extract),
     "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),
     "list_contains": ArrowFunction(_with_element(BOOL), _contains),
     "list_position": ArrowFunction(_with_element(INT64), _by_row(_position, keeps_null=False), takes_null=True),
@@ -570,21 +572,25 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         takes_null=True,
     ),
     "list_except": ArrowFunction(_lists(None, 2, 2), _by_row(_difference)),
-    "list_count_distinct": ArrowFunction(_of_list(lambda _: INT64), _by_row(_count_distinct)),
-    "list_count": ArrowFunction(_of_list(lambda _: INT64), _count),
-    "list_grade_up": ArrowFunction(_of_list(lambda _: pa.list_(INT64), STRING, STRING, optional=2), _by_row(_order)),
+    "list_count_distinct": ArrowFunction(_of_list(lambda _: INT64, gives="integer"), _by_row(_count_distinct)),
+    "list_count": ArrowFunction(_of_list(lambda _: INT64, gives="integer"), _count),
+    "list_grade_up": ArrowFunction(
+        _of_list(lambda _: pa.list_(INT64), STRING, STRING, optional=2, gives="list of integers"), _by_row(_order)
+    ),
     "list_any_value": ArrowFunction(
-        _of_list(_same_element),
+        _of_list(_same_element, gives="element"),
         _by_row(lambda elements: next((element for element in elements if element is not None), None)),
     ),
     "list_resize": ArrowFunction(_resized(), _by_row(_resize, keeps_null=False), takes_null=True),
     "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
     "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
     "list_sort": ArrowFunction(_of_list(_same_list, STRING, STRING, optional=2), _by_row(_sort)),
-    "list_sum": ArrowFunction(_of_list(_sum_type), _by_row(_total)),
-    "list_min": ArrowFunction(_of_list(_same_element), _extreme(min)),
-    "list_max": ArrowFunction(_of_list(_same_element), _extreme(max)),
-    "array_to_string": ArrowFunction(_of_list(lambda _: STRING, STRING, STRING, optional=1), _by_row(_joined)),
+    "list_sum": ArrowFunction(_of_list(_sum_type, gives="number"), _by_row(_total)),
+    "list_min": ArrowFunction(_of_list(_same_element, gives="element"), _extreme(min)),
+    "list_max": ArrowFunction(_of_list(_same_element, gives="element"), _extreme(max)),
+    "array_to_string": ArrowFunction(
+        _of_list(lambda _: STRING, STRING, STRING, optional=1, gives="text"), _by_row(_joined)
+    ),
     "flatten": ArrowFunction(
         Function(1, 1, _flat, "list of lists", "list"), _by_row(lambda lists: _concat(*lists) or [])
     ),

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from driver_fuzz.epochs import ADDED
 from qcore.expression.tree import Alias, Call, Cast, Column, Expr, In, children, column_names
 from qcore.plan import nodes as p
 
@@ -34,6 +33,8 @@ class Refusals:
     def __init__(self, plan: p.PlanNode) -> None:
         self.plan = plan
         self.found: set[str] = set()
+        # Names of columns that are floats somewhere in the plan.
+        self.floats = {field.name for node in plan.walk() for field in node.schema if pa.types.is_floating(field.type)}
         self.working: dict[str, list[str | None]] = {}
         self.shared = {node.id: node for node in plan.walk() if isinstance(node, p.Shared)}
 
@@ -55,8 +56,9 @@ class Refusals:
             for child in children(expr):
                 self.compute(child, changes, operator)
             if isinstance(expr, Call) and expr.function in COMPARISONS and len(column_names(expr)) > 1:
-                # Beside a column of floats, large integers of the other column are rounded.
-                self.refuse(column_names(expr), changes, {operator}, {"real"})
+                # Beside a column of floats, large integers of the other column are rounded, and decimals otherwise.
+                kinds = {"real"} if self.floats.isdisjoint(column_names(expr)) else {"real", "wider"}
+                self.refuse(column_names(expr), changes, {operator}, kinds)
         elif isinstance(expr, Call) and expr.function in ARITHMETIC:
             for child in children(expr):
                 self.compute(child, changes, operator)
@@ -143,19 +145,10 @@ class Refusals:
         return both
 
     def of_PartitionedOutput(self, node: p.PartitionedOutput, changes: Changes) -> Changes:  # noqa: N802
-        if node.path is not None:
-            self.found |= self.of_files("PartitionedOutput")
         return {}
 
     def of_TableWrite(self, node: p.TableWrite, changes: Changes) -> Changes:  # noqa: N802
-        self.found |= self.of_files("TableWrite")
         return {}
-
-    def of_files(self, operator: str) -> set[str]:
-        """Files have the declared columns, so every added column may be refused."""
-        sources = [node.factory for node in self.plan.walk() if isinstance(node, p.UserSource)]
-        changing = [factory.epochs for factory in sources if hasattr(factory, "epochs")]
-        return {operator} if any(epochs.changed() or ADDED in epochs.widest for epochs in changing) else set()
 
     def of_UnionAll(self, node: p.UnionAll, *inputs: Changes) -> Changes:  # noqa: N802
         made: Changes = {}

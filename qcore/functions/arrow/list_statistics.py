@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qcore.expression.types import FLOAT64, TypeMismatch, Types, is_list_of_any_layout, is_numeric
+from qcore.expression.types import FLOAT64, STRING, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.functions.arrow.list_layouts import large_lists
 from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist
 from qcore.functions.arrow.nested_values import encoded
@@ -159,6 +159,11 @@ def _any_list(result: Callable[[pa.DataType], pa.DataType]) -> Callable[[Types],
     return resolve
 
 
+def _histogram_type(type_: pa.DataType) -> pa.DataType:
+    # Arrow has no maps with keys of the null type. Nulls are not counted, so such a map has no key.
+    return pa.map_(STRING if pa.types.is_null(type_) else type_, pa.uint64())
+
+
 LIST_STATISTICS: dict[str, ArrowFunction] = {
     f"list_{name}": ArrowFunction(Function(1, 1, _numbers, "list of numbers", "number"), _of_numbers(statistic))
     for name, statistic in {
@@ -171,6 +176,4 @@ LIST_STATISTICS: dict[str, ArrowFunction] = {
 LIST_STATISTICS["list_entropy"] = ArrowFunction(
     Function(1, 1, _any_list(lambda _: FLOAT64), "list", "number"), _entropy
 )
-LIST_STATISTICS["list_histogram"] = ArrowFunction(
-    Function(1, 1, _any_list(lambda type_: pa.map_(type_, pa.uint64())), "list", "map"), _histogram
-)
+LIST_STATISTICS["list_histogram"] = ArrowFunction(Function(1, 1, _any_list(_histogram_type), "list", "map"), _histogram)
