@@ -405,14 +405,23 @@ cdef class HashAggregation(Operator):
 
     cdef int start_radix(self) except -1 nogil:
         """Change to a partitioned table if there is memory for its buffers and no call needs all rows of its group."""
+        cdef GroupSet* groups
         cdef int64_t rows_each = 0
         if not self.needs_all_rows:
             rows_each = radix_groups_rows_each(&self.plan)
         if rows_each == 0:
             self.radix_groups_min *= 2          # try again later
             return 0
-        self.radix = radix_groups_new(&self.plan, self.groups, rows_each)
-        return group_set_clear(self.groups)
+        # A new set, because an array of codes and the states of its groups may have hundreds of megabytes.
+        groups = group_set_new(&self.plan, NULL)
+        try:
+            self.radix = radix_groups_new(&self.plan, self.groups, rows_each)
+        finally:
+            if self.radix == NULL:
+                group_set_free(groups)
+        group_set_free(self.groups)
+        self.groups = groups
+        return 0
 
     cdef bint is_full(self) noexcept nogil:
         """Whether the partial step must return its groups before it reads more rows."""

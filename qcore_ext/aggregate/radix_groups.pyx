@@ -28,8 +28,8 @@ from qcore_ext.ground.words cimport Word128
 
 cdef enum:
     # Not a power of two: the parts fill at the same pace, and lines 64 KB apart would share the same few ways of the
-    # caches.
-    ROWS_EACH_FIRST = 8232
+    # caches. Less than one, because the blocks of the pool are powers of two.
+    ROWS_EACH_FIRST = 8152
     ROWS_EACH_MAX = 65536
     BUFFER_BYTES_MAX = 134217728        # for the rows of all parts
     ARENA_BYTES_MAX = 33554432

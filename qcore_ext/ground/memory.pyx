@@ -120,6 +120,27 @@ cdef void* idle_take(int size_class) noexcept nogil:
     return block
 
 
+cdef int64_t idle_bytes_max(int64_t used) noexcept nogil:
+    """The bytes of idle blocks that are kept beside `used` bytes in use."""
+    return max(IDLE_BYTES_MIN, qc_load(&used_bytes_peak) - used)
+
+
+cdef void free_idle_above(int64_t bytes_max) noexcept nogil:
+    """Free idle blocks, the smallest first, until they have at most `bytes_max` bytes.
+
+    A structure that doubles its buffers leaves blocks of each size behind, the small ones of no further use to it.
+    """
+    cdef int size_class
+    cdef void* block
+    for size_class in range(CLASS_MIN, CLASS_MAX + 1):
+        while qc_load(&idle_bytes) > bytes_max:
+            block = idle_take(size_class)
+            if block == NULL:
+                break
+            qc_add(&given_back, (<int64_t> 1) << size_class)
+            free(block)
+
+
 cdef void* pool_take(int size_class) noexcept nogil:
     """A block of 2**size_class bytes, or NULL if the machine has no memory left."""
     cdef void* block = NULL
@@ -132,6 +153,8 @@ cdef void* pool_take(int size_class) noexcept nogil:
         block = idle_take(size_class)
         if block != NULL:
             return block
+        if qc_load(&idle_bytes) > idle_bytes_max(used):
+            free_idle_above(idle_bytes_max(used))
     if posix_memalign(&block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<uint64_t> 1) << size_class) != 0:
         if size_class >= CLASS_MIN:
             qc_add(&used_bytes, -((<int64_t> 1) << size_class))
@@ -143,7 +166,7 @@ cdef void pool_give(void* block, int size_class) noexcept nogil:
     cdef int64_t size = (<int64_t> 1) << size_class
     cdef int64_t number = 0
     cdef int64_t used = qc_add(&used_bytes, -size)
-    if qc_add(&idle_bytes, size) <= max(IDLE_BYTES_MIN, qc_load(&used_bytes_peak) - used):
+    if qc_add(&idle_bytes, size) <= idle_bytes_max(used):
         number = stack_pop(&spare_nodes)
         if number == 0 and qc_load(&n_nodes_used) < N_IDLE_NODES - 1:
             number = qc_fetch_add(&n_nodes_used, 1) + 1

@@ -57,3 +57,28 @@ def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
+    """Blocks in use and idle ones together are no more than were in use at once, beside the 256 MiB that stay."""
+    code = """if True:
+        import pyarrow as pa
+        from qcore_ext.data.capsule import PyBatch
+        from qcore_ext.ground.memory import live_counts
+
+        def blocks(n, n_values):
+            values = pa.array(range(n_values))
+            column = pa.DictionaryArray.from_arrays(pa.array(range(n_values), pa.int32()), values)
+            return [pa.record_batch(PyBatch.from_arrow(pa.record_batch({"a": column}))) for _ in range(n)]
+
+        held = blocks(16, 4_000_000)            # of 32 MiB
+        del held
+        assert live_counts()["idle_bytes"] >> 25 == 16, live_counts()
+        held = blocks(2, 8_000_000)             # of 64 MiB
+        assert live_counts()["idle_bytes"] >> 25 == 12, live_counts()
+        held += blocks(8, 8_000_000)
+        assert live_counts()["idle_bytes"] >> 25 == 8, live_counts()
+        print("ok")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
