@@ -29,6 +29,9 @@ class ColumnStatistics:
         Estimated number of distinct values without null.
     is_sampled : bool
         Whether the bounds and the number of distinct values come from a sample of the rows.
+    is_clustered : bool
+        Whether rows with equal values are known to be near each other: a part of the table, such as a row group of a
+        Parquet file, has values that the other parts do not have.
     """
 
     min: Any = None
@@ -36,6 +39,7 @@ class ColumnStatistics:
     null_count: int | None = None
     distinct_count: int | None = None
     is_sampled: bool = False
+    is_clustered: bool = False
 
 
 UNKNOWN_COLUMN = ColumnStatistics()

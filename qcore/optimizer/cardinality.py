@@ -69,7 +69,8 @@ class ColumnEstimate:
     """Estimates of a column.
 
     `distinct` is the number of distinct values in the whole table; it is an upper bound unless `known`. `rows` is the
-    size of the column's table before any filter. `origin` identifies that table.
+    size of the column's table before any filter. `origin` identifies that table. `is_clustered`: rows of equal values
+    are near each other in that table.
     """
 
     distinct: float
@@ -79,6 +80,7 @@ class ColumnEstimate:
     high: float | None = None
     null_fraction: float = 0.0
     origin: Any = None
+    is_clustered: bool = False
 
 
 class Estimator:
@@ -280,7 +282,7 @@ class Estimator:
                 distinct = 2.0
             elif low is not None and high is not None and _has_steps(type_):
                 distinct = min(rows, high - low + 1.0)
-        return ColumnEstimate(max(1.0, distinct), rows, known, low, high, nulls, node)
+        return ColumnEstimate(max(1.0, distinct), rows, known, low, high, nulls, node, found.is_clustered)
 
     # --- conditions ---
 

@@ -13,7 +13,7 @@ from qcore.expression.tree import Column
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import transformed
 from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import Aggregate, PlanNode
+from qcore.plan.nodes import Aggregate, Filter, PlanNode, Project, Scan
 
 # With fewer groups than this, each driver's table stays in its caches. With more rows a group than this, grouping in
 # each driver reduces the rows.
@@ -44,8 +44,18 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
     # The number of combinations of several keys is not known well enough.
     if not column.known or groups < GROUPS_MIN or rows > ROWS_PER_GROUP_MAX * groups:
         return node
+    if column.is_clustered and column.origin is _scan_below(node.child):
+        # The rows of a group come to one driver soon after each other: a small table there has all of them.
+        return node
     if column.low is not None and column.high is not None:
         codes = column.high - column.low + 1
         if codes <= min(CODES_PER_GROUP * groups, CODES_MAX):
             return node
     return replace(node, rows_first=True)
+
+
+def _scan_below(node: PlanNode) -> Scan | None:
+    """The Scan whose rows reach a node in their order, if there is one."""
+    while isinstance(node, (Filter, Project)):
+        node = node.child
+    return node if isinstance(node, Scan) else None

@@ -49,10 +49,11 @@ SPARSE = ColumnStatistics(min=0, max=1 << 60, distinct_count=MANY)
         (2 * MANY, replace(SPARSE, distinct_count=GROUPS_MIN - 1), ["k"], False),
         (2 * MANY, replace(SPARSE, distinct_count=None), ["k"], False),
         (2 * MANY, replace(SPARSE, max=CODES_PER_GROUP * MANY // 8), ["k"], False),
+        (2 * MANY, replace(SPARSE, is_clustered=True), ["k"], False),
         (2 * MANY, SPARSE, ["k", "j"], False),
         (2 * MANY, SPARSE, [], False),
     ],
-    ids=["sparse", "text", "large groups", "few groups", "not counted", "dense", "two keys", "no key"],
+    ids=["sparse", "text", "large groups", "few groups", "not counted", "dense", "clustered", "two keys", "no key"],
 )
 def test_a_lone_key_of_many_values_is_marked(
     n_rows: int, column: ColumnStatistics, keys: list[str], wanted: bool

@@ -228,6 +228,18 @@ class ParquetFooter:
             high = greatest if high is None or greatest > high else high
         return (low, high, nulls) if known else (None, None, nulls)
 
+    def has_ordered_groups(self, name: str) -> bool:
+        """Whether each row group's values of a column are at least, or at most, those of the row group before it.
+
+        False if there are fewer than two row groups, or if the range of one is unknown.
+        """
+        ranges = [self.bounds(group, name) for group in range(len(self.group_rows))]
+        known = [(of.low, of.high) for of in ranges if of is not None and of.low is not None and of.high is not None]
+        if len(known) < max(2, len(ranges)):
+            return False
+        pairs = list(itertools.pairwise(known))
+        return all(a[1] <= b[0] for a, b in pairs) or all(b[1] <= a[0] for a, b in pairs)
+
     def _statistics(self, group: int, name: str) -> Any:
         leaf = self._leaves.get(name)
         return None if leaf is None else self.metadata.row_group(group).column(leaf).statistics

@@ -69,7 +69,17 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
         distinct = self._distinct(name)
         if not bounded:
             return ColumnStatistics(null_count=nulls, distinct_count=distinct)
-        return ColumnStatistics(min(lows, default=None), max(highs, default=None), nulls, distinct)
+        low, high = min(lows, default=None), max(highs, default=None)
+        return ColumnStatistics(low, high, nulls, distinct, is_clustered=self._is_clustered(name))
+
+    def _is_clustered(self, name: str) -> bool:
+        """Whether the row groups of each file are in the order of the column's values."""
+        for location, _ in self._files:
+            footer = FOOTERS.get(location)
+            held = match_name(footer.schema.names, name, self._ignore_case)
+            if held is None or not footer.has_ordered_groups(held):
+                return False
+        return bool(self._files)
 
     def _distinct(self, name: str) -> int | None:
         """Estimate the number of distinct values; None for constants, which differ between files."""

@@ -80,3 +80,14 @@ def test_types_that_python_does_not_order(tmp_path: Path) -> None:
     pq.write_table(pa.table({"d": [datetime.datetime(2024, 1, 2)]}), paths[1])
     found = FooterStatistics(pa.schema({"d": pa.timestamp("us")}), [(locate(str(path)), ()) for path in paths])["d"]
     assert (found.min, found.max, found.null_count, found.distinct_count) == (None, None, None, None)
+
+
+def test_a_column_is_clustered_if_the_row_groups_of_each_file_are_in_its_order(tmp_path: Path) -> None:
+    up, down = tmp_path / "up.parquet", tmp_path / "down.parquet"
+    pq.write_table(pa.table({"k": [1, 2, 3, 4], "j": [1, 9, 2, 8]}), up, row_group_size=2)
+    pq.write_table(pa.table({"k": [4, 4, 2, 1], "j": [4, 3, 2, 1]}), down, row_group_size=2)
+    schema = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("x", pa.int64())])
+    files = [(locate(str(path)), (("x", 1),)) for path in (up, down)]
+    statistics = FooterStatistics(schema, files)
+    assert [statistics[name].is_clustered for name in schema.names] == [True, False, False]
+    assert not FooterStatistics(schema, [])["k"].is_clustered
