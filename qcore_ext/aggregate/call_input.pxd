@@ -17,7 +17,7 @@ ctypedef struct AggregateInput:
     # Set by aggregate_input_load for its vector:
     Vector[2] vectors           # the first two arguments, widened
     const uint8_t* mask         # the rows that take part; NULL: all rows
-    bint whole                  # all rows that were asked for take part
+    bint whole                  # all rows of `bits` take part
     bint nothing                # no row takes part
 
 
@@ -27,8 +27,8 @@ cdef int aggregate_input_init(
 ) except -1 nogil
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
 cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexcept nogil      # frees the array too
-# `loaded` are all loaded vectors. If groups is NULL all rows belong to group 0. `bits` is a bitmap of the rows that are
-# asked for; NULL: all. It must last as long as `mask`.
+# `loaded` are all loaded vectors. If groups is NULL all rows belong to group 0. `bits` is a bitmap of the rows to load;
+# NULL: all rows. It must last as long as `mask`.
 cdef int aggregate_input_load(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* bits,
 ) except -1 nogil

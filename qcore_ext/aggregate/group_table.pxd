@@ -53,7 +53,7 @@ cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, ui
 cdef bint group_table_find_some(
     GroupTable* table, const Vector* keys, int64_t n, const uint8_t* bits, uint32_t* groups,
 ) noexcept nogil
-# Remove all groups. The memory is kept, except what output columns may point to.
+# Remove all groups. The table keeps its memory, except for blocks to which output columns may point.
 cdef int group_table_clear(GroupTable* table) except -1 nogil
 # Key column `column` of the n groups from start, as a flat column that may outlive the table.
 cdef Column* group_table_column(

@@ -1,4 +1,4 @@
-"""Conversion of groups to wider types. SPEC D6.
+"""Conversion of groups to wider types.
 
 Keys, states, distinct values and kept values are read as columns, widened, and added to new tables. Groups keep their
 numbers, because different values stay different when they are widened.

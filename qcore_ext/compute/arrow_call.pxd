@@ -1,9 +1,9 @@
 """Steps that a Python function computes over Arrow arrays, for the functions that have no kernel.
 
-Such a step has a program of its own for its arguments. In the program that contains it, it has no arguments: it is like
-a column of the batch that is computed when it is first read. If all rows or all selected rows are read, one call
-computes them together: below about 64K rows a call, waiting for the GIL makes two threads slower than one. If few rows
-are read, only those are computed. Rows that are not selected are never computed, because a row may take a second.
+A second program computes the arguments of such a step. In the program that contains it, the step has no arguments: it
+is like a column of the batch that is computed when it is first read. If a step reads all or all selected rows, one call
+computes them together: below about 64K rows a call, waiting for the GIL makes two threads slower than one. If it reads
+few rows, only those are computed. Rows that are not selected are never computed, because a row may take a second.
 If the function raises for a row, the other rows are computed without it, and the row is marked.
 """
 

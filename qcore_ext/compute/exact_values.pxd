@@ -1,6 +1,6 @@
 """Exact conversions of values between two types that widen into one type.
 
-A key may have another type than the one that a table or an exchange was made for (SPEC D6). A value of the other type
+A key may have another type than the one that a table or an exchange was made for. A value of the other type
 is equal to exactly one value of this type, or to none. The loops go row by row, because only schemas that have changed
 need them.
 """

@@ -22,7 +22,7 @@ cdef int hash_vector(
 cdef bint hash_survives(const DataType* given, const DataType* declared) noexcept nogil
 # Like hash_vector, for a type for which hash_survives returns False. A value that the declared type has gets the hash
 # of that type. Another value gets the same hash in all types that have it. Therefore rows of a wider type come to the
-# same partition as equal rows of the declared type (SPEC D6).
+# same partition as equal rows of the declared type.
 cdef int hash_as_declared(
     const Vector* vector, const DataType* given, const DataType* declared, int64_t n, bint combine, uint64_t* hashes,
     const MemoryAccount* account,

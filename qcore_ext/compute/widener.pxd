@@ -1,4 +1,4 @@
-"""Conversion of batches to a wider schema. SPEC D6."""
+"""Conversion of batches to a wider schema."""
 
 from libc.stdint cimport int32_t, uint8_t
 

@@ -1,4 +1,4 @@
-"""The memory that imported Arrow arrays take, and the account that is charged for them while they live. SPEC V7.
+"""The memory that imported Arrow arrays take, and the account that is charged for them while they live.
 
 Arrow data that exists only for a query is charged to it from its import until the last batch over its buffers is
 dropped. The batches may be in an operator that keeps rows, in a queue or with a reader meanwhile. Slices of one array

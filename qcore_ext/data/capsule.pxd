@@ -1,4 +1,4 @@
-"""Import and export of Arrow data by the C Data and C Stream interfaces (PyCapsule protocol). SPEC H2."""
+"""Import and export of Arrow data by the C Data and C Stream interfaces (PyCapsule protocol)."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""The memory that the rows of a batch take as Arrow, computed before they are laid out. SPEC V7.
+"""The memory that the rows of a batch take as Arrow, computed before they are laid out.
 
 A column over few values may have many rows: a constant list of 800 kB takes 800 kB in the engine, and 80 GB as Arrow
 for 100,000 rows. Code that lays rows out asks here how many bytes to reserve, and how many rows to lay out at once.

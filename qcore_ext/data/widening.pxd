@@ -1,6 +1,6 @@
-"""The widening lattice: the type that holds the values of two types, and the schema of the rows of two. SPEC D6.
+"""The widening lattice: the type that holds the values of two types, and the schema of the rows of two.
 
-Only this module says what widens into what:
+Only this module defines which types widen into which:
 
 - null into any type;
 - an integer into a wider integer; signed and unsigned into the next wider signed type, 64 bits of both into

@@ -1,4 +1,4 @@
-"""The partition of a row: the hash of its keys, scaled to the number of partitions. SPEC V2, V11."""
+"""The partition of a row: the hash of its keys, scaled to the number of partitions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

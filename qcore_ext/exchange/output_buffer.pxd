@@ -1,4 +1,4 @@
-"""A task's output pages by partition, kept until their consumers acknowledge them. SPEC V11.
+"""A task's output pages by partition, kept until their consumers acknowledge them.
 
 The pages of a partition are numbered from 0. A consumer fetches pages from a number on. It may fetch the same pages
 again until it acknowledges them, so a lost answer does no harm. All partitions share one limit in bytes; producers that

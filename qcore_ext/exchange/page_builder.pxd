@@ -1,4 +1,4 @@
-"""Pages of a task's output: rows are collected by partition until a page is full. SPEC V11, H1.
+"""Pages of a task's output: rows are collected by partition until a page is full.
 
 A page owns its memory. String bytes are copied, so a page that waits keeps no input alive, and the limit of the output
 buffer counts all memory that is held. Columns are scattered one at a time, each row to its position in the page of its

@@ -1,4 +1,4 @@
-"""The clock of a driver: it charges the time of each call to the operator that was called (SPEC V14).
+"""The clock of a driver: it charges the time of each call to the operator that was called.
 
 A driver reads the clock after each call and charges the time since the previous reading, so one reading a call is
 enough.

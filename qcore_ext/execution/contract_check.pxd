@@ -33,7 +33,7 @@ cdef class ContractCheck(Operator):
     cdef bint left_twice(self) noexcept nogil
     cdef int enter(self, const char* call) except -1 nogil
     cdef int leave(self) except -1 nogil
-    # The error for `what`. By default for the breach that was noted.
+    # The error for the breach `what`; without it, for the breach that `note` kept.
     cdef object error(self, what=*)
     cdef int refuse(self, str what) except -1
     cdef int refuse_call(self, const char* call, const char* when) except -1 nogil

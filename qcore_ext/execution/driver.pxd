@@ -1,8 +1,8 @@
 """The loop that runs one chain of operators: a small machine that knows neither threads nor data.
 
-A driver asks the sink first and walks upstream to the first operator that can continue (SPEC V6). If an operator
-returns a batch, the driver hands it to the next operator and continues there. Every operator downstream of the one that
-is asked has answered that it needs input.
+A driver calls the sink first and walks upstream to the first operator that can continue. If an operator returns a
+batch, the driver hands it to the next operator and continues there. A driver calls `get_output` of an operator only
+while every operator downstream of it needs input.
 """
 
 from cpython.object cimport PyObject

@@ -1,4 +1,4 @@
-"""The drivers of one pipeline, and the sums of their counters. SPEC V4, V14."""
+"""The drivers of one pipeline, and the sums of their counters."""
 
 from libc.stdint cimport int64_t
 

@@ -1,4 +1,4 @@
-"""Scheduling: a run queue, and worker threads that serve it. SPEC V7, G5.
+"""Scheduling: a run queue, and worker threads that serve it.
 
 A Runnable runs in slices and waits between them. It is its own wait token. Its state changes by atomic steps only, so
 no wake-up is lost or counted twice:

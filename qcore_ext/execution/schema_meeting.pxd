@@ -1,4 +1,4 @@
-"""The schemas between two operators: what happens when a batch has another schema than one of them expects. SPEC D6.
+"""The schemas between two operators: what happens when a batch has another schema than one of them expects.
 
 A batch of another schema than its operator declares is converted to the declared one (`drift_settle`).
 

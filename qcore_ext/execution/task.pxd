@@ -1,4 +1,4 @@
-"""A running plan: pipelines of drivers, their splits, and their common end. SPEC V3, V4, V8, D9."""
+"""A running plan: pipelines of drivers, their splits, and their common end."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t

@@ -42,7 +42,7 @@ cdef class BatchQueue:
     cdef WaitSet waiting_consumers
     cdef MemoryAccount* payer   # owned; charged for long rows that readers in Python lay out as Arrow; or NULL
 
-    # Called once, before the query runs. `payer` is charged for what readers lay out as Arrow.
+    # Called once, before the query runs. `payer` is charged for the rows that readers lay out as Arrow.
     cdef void set_payer(self, MemoryAccount* payer) noexcept nogil
     # Called before the query runs, once for each operator at either end.
     cdef void join(self, Membership* member) noexcept nogil

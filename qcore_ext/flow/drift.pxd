@@ -1,8 +1,8 @@
-"""Schema drift: batches of another schema than their operator declares. SPEC D6.
+"""Schema drift: batches of another schema than their operator declares.
 
-A source may read parts of different schemas. It says with `Operator.drift` what its batches may have, and gives each
-batch with the schema that it came with. The driver converts the batch to the source's output schema
-(execution/schema_meeting).
+A source may read files of different schemas. `Operator.drift` states how the schemas of its batches may differ from
+its output schema. The source returns each batch with the schema of its file. The driver converts the batch to the
+output schema (execution/schema_meeting).
 """
 
 from qcore_ext.data.schema cimport CSchema

@@ -1,20 +1,20 @@
 """The operator contract: one for three published protocols (docs/ARCHITECTURE.md has the mapping).
 
 An operator instance belongs to one driver. Only that driver calls it: one call at a time, from any thread, without the
-GIL. What drivers share is a structure with its own synchronisation: a queue, a spool, a bridge, a barrier.
+GIL. Drivers share only structures that synchronise their callers: a queue, a spool, a bridge, a barrier.
 
 The driver's side of the contract:
 - `open` is called once, before anything else. `bind` is called before the first batch, and before every batch whose
   schema does not fit the schema last bound. Schemas only grow (data.widening): a new schema has the columns of the last
   one at their positions, with the same or wider types, and new columns behind them. Batches of narrower schemas are
-  widened first (SPEC D6).
+  widened first.
 - `add_input` is called only after `needs_input` answered true, and never on a source. A refused batch is offered again,
   unchanged.
 - `get_output` is called only while the operator downstream needs input, and never after it answered FINISHED.
 - `finish` is called once, when upstream is finished. `abandon` is called once instead when the operator or the query
   stops early: the operator leaves every barrier it is part of and frees what it can. After `abandon` only `close` is
   called.
-- `close` is called exactly once, sink first, whatever happened before.
+- `close` is called exactly once, also after an error. The operators of a driver are closed sink first.
 - A batch of an operator whose `drift` is set is converted to the operator's output schema (flow/drift).
 
 The operator's side:
@@ -61,7 +61,7 @@ cdef class Operator:
     cdef Membership membership          # in the barriers of its task
     cdef int blocked_reason             # BlockReason, valid after BLOCKED
     cdef bint end_failed                # abandon or close called something that raised
-    cdef object end_error               # what it raised, or None; the task makes it the query's error
+    cdef object end_error               # the exception, or None; the task makes it the query's error
     cdef str end_call                   # "abandon" or "close"
     cdef CSchema* input_schema          # owned; the schema last bound, or NULL
     cdef CSchema* output_schema         # owned; set by open of a source, by bind of others

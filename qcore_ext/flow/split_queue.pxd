@@ -25,7 +25,7 @@ ctypedef struct RowRange:
 
 
 cdef class SplitQueue:
-    """Shared by the drivers of a source and the application. SPEC V3.
+    """Shared by the drivers of a source and the application.
 
     The application's side takes a lock. Drivers take splits without one, from slots that never move.
     """

@@ -1,4 +1,4 @@
-"""Named places in the code that a test can make fail on their n-th pass. SPEC D9.
+"""Named places in the code that a test can make fail on their n-th pass.
 
 While no test watches, a site costs one load and one branch that is always predicted.
 """

@@ -1,4 +1,4 @@
-"""A mutex whose acquisitions are counted, by thread and by the kind of structure it guards. SPEC G3.
+"""A mutex whose acquisitions are counted, by thread and by the kind of structure it guards.
 
 A thread that holds a mutex takes no other one and does not wait for the GIL: it raises nothing, calls no Python code,
 fires no token and drops no reference that may be the last. So no order of locks is needed, and a thread that has the
@@ -20,7 +20,7 @@ cdef enum:
 
 cdef extern from "native/lock.h" nogil:
     ctypedef struct Mutex "QcMutex":
-        int64_t site        # a LockSite in the low bits; above it what mutex_lock keeps
+        int64_t site        # a LockSite in the low bits; the bits above it belong to mutex_lock
 
     void mutex_init "qc_mutex_init"(Mutex* mutex, int64_t site)
     void mutex_destroy "qc_mutex_destroy"(Mutex* mutex)

@@ -62,7 +62,7 @@ cdef enum:
     CHECK_ROWS = 65536
 
 cdef inline bint account_stopped(const MemoryAccount* account) noexcept nogil:
-    """Whether the query of this account was cancelled, failed or is answered. A loop may then give up."""
+    """Whether the query of this account was cancelled, failed or has its answer. A loop may then give up."""
     return qc_load(<int64_t*> &account.query.stopped) != 0 or (
         account.query.outer != NULL and outer_stopped(account.query)
     ) or (qc_load(&faults_watched) != 0 and stop_injected(account))
@@ -78,7 +78,7 @@ cdef inline int account_check(const MemoryAccount* account) except -1 nogil:
     return 0
 
 # memset and memcpy of any length. They raise Cancelled if the query is stopped half-way; the target is undefined then.
-# `account` may be NULL: no query is asked.
+# `account` may be NULL: then nothing stops them.
 cdef int bytes_fill(void* to, int value, int64_t n_bytes, const MemoryAccount* account) except -1 nogil
 cdef int bytes_copy(void* to, const void* bytes, int64_t n_bytes, const MemoryAccount* account) except -1 nogil
 
@@ -87,7 +87,7 @@ ctypedef struct Buffer:
     Owner owner
     MemoryAccount* account      # owned
     char* data                  # 64-byte aligned; not zeroed
-    int64_t size                # usable bytes: at least the size asked for, a multiple of 64
+    int64_t size                # usable bytes: at least the requested size, a multiple of 64
 
 cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil
 # This and buffer_grow raise Cancelled if the query is stopped meanwhile.
@@ -96,7 +96,7 @@ cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL
 # reference to it, and is replaced.
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil
 
-# The Buffer that `owner` is, or NULL.
+# `owner` as a Buffer, or NULL if it is none.
 cdef Buffer* buffer_of(Owner* owner) noexcept nogil
 # The buffer leaves the engine: it is no longer charged to its account. The caller has the only reference to it.
 cdef void buffer_let_go(Buffer* buffer) noexcept nogil
@@ -145,7 +145,7 @@ cdef void* struct_new(int64_t size) except NULL nogil       # zeroed
 cdef void struct_free(void* pointer) noexcept nogil
 
 
-# Return idle blocks, and what malloc keeps, to the system. It takes tens of milliseconds for a gigabyte, and fresh
+# Return idle blocks, and memory that malloc keeps, to the system. That takes tens of ms for a gigabyte, and fresh
 # memory is expensive afterwards, so only a process without work calls it. Returns the bytes of the blocks.
 cdef int64_t memory_trim() noexcept nogil
 # Whether memory was freed since the last memory_trim.

@@ -1,7 +1,7 @@
-"""Memory that several queries share, and the rule for which of them continue while it is short. SPEC V7.
+"""Memory that several queries share, and the rule for which of them continue while it is short.
 
 A reservation is made in the middle of a call and cannot wait. So drivers wait before the calls that make queries grow:
-before a source is asked for a batch, and before `finish`. Below one eighth of the limit every query continues. Above it
+before a source reads a batch, and before `finish`. Below one eighth of the limit every query continues. Above it
 one query holds the *lead* and continues; drivers of the other queries leave their threads. The queries without the lead
 hold about an eighth of the limit (up to twice that if their tables were just doubled), and the lead has the rest.
 

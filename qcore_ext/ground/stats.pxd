@@ -1,4 +1,4 @@
-"""Counters of an operator: rows, bytes, batches and times (SPEC V14).
+"""Counters of an operator: rows, bytes, batches and times.
 
 The driver that runs the operator writes them. Any thread reads them at any time. They are 64-bit words, so a reader
 sees each counter whole, but not all of them at the same instant.

@@ -1,4 +1,4 @@
-"""The bridge of a join: the structure that the drivers of its build and probe pipelines share. SPEC V15, G8.
+"""The bridge of a join: the structure that the drivers of its build and probe pipelines share.
 
 Each build driver delivers its store. The last one builds the table, publishes it and wakes the probe drivers that wait
 for it. Probe drivers leave when their input is over. When all have left, they share the output of build rows, such as

@@ -59,7 +59,7 @@ ctypedef struct KeyConversion:
 
 
 ctypedef struct KeyConversions:
-    # Probe keys of other types than the table's are converted to the table's types (SPEC D6). A value outside the
+    # Probe keys of other types than the table's are converted to the table's types. A value outside the
     # table's type matches no key.
     KeyConversion* keys
     char* values                # VECTOR_ROWS * 16 bytes a key

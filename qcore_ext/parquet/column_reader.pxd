@@ -32,7 +32,7 @@ cdef enum Mode:
 
 
 ctypedef struct Parts:
-    # What becomes a column; each owned or NULL.
+    # The parts of a future column; each owned or NULL.
     Buffer* values
     Buffer* indices             # codes, as long as all pages have codes and values are views
     Buffer* bits                # which rows have a value, if the column is optional

@@ -13,14 +13,14 @@ cdef enum Codec:
 
 
 cdef class PageReader:
-    cdef readonly str path              # for messages, as the next two
+    cdef readonly str path              # this and the next two fields are for messages
     cdef readonly str column
     cdef int64_t group
     cdef int file                       # descriptor; borrowed
     cdef MemoryAccount* account         # borrowed; charged for the buffers
     cdef int codec
     cdef object decompressor            # a pyarrow.Codec, or None
-    cdef int64_t at                     # offset in the file of what is read next
+    cdef int64_t at                     # offset in the file of the next byte to read
     cdef int64_t end                    # offset of the chunk's end
     cdef int64_t uncompressed_left      # bytes that pages may still have after decompression, by the footer
     cdef Buffer* window                 # owned; bytes begin..filled are of the file
@@ -38,8 +38,8 @@ cdef class PageReader:
                    int64_t n_uncompressed) noexcept nogil
     # Read the next header. False at the end of the chunk. The page before need not have been loaded.
     cdef bint next_page(self) except -1 nogil
-    # Make `values` point to the page's bytes, followed by QP_SLACK readable ones. kept: they must be in `body`, from
-    # which the caller may take references; a body that somebody else references is not written again.
+    # Make `values` point to the page's bytes, followed by QP_SLACK readable ones. kept: the bytes must be in `body`, to
+    # which the caller may take references. A body with other references is not written again.
     cdef int load(self, bint kept) except -1 nogil
     cdef int more(self, int64_t n) except -1 nogil
     cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil

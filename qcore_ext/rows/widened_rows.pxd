@@ -1,4 +1,4 @@
-"""Conversion of kept rows to a wider schema. SPEC D6."""
+"""Conversion of kept rows to a wider schema."""
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.schema cimport CSchema

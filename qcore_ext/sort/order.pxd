@@ -23,7 +23,7 @@ cdef enum:
 
 
 ctypedef struct KeyRange:
-    # What is known of the values of a key.
+    # The range of the values of a key.
     bint has_nulls
     bint has_values
     uint64_t low                # smallest code; strings: 0

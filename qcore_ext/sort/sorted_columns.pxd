@@ -42,7 +42,7 @@ ctypedef struct SortedColumns:
     int32_t n_columns
     SortedColumn* columns       # owned
     bint has_rows               # whether a column is FROM_ROWS or FROM_NESTED
-    int32_t in_place            # the column whose values take the place of the words that are sorted; -1: none
+    int32_t in_place            # the column whose values overwrite the sorted words; -1: none
     Buffer* positions           # owned; FROM_NESTED: position of each row in the stores' concatenated rows; else NULL
     int64_t* moves              # owned; for each chunk the difference of a row's number and its position
 
@@ -64,6 +64,6 @@ cdef int sorted_columns_fill_entries(
 cdef int sorted_columns_fill_words(
     SortedColumns* self, const uint64_t* items, int64_t at, int64_t n, const MemoryAccount* account,
 ) except -1 nogil
-# Drop what is needed to fill the columns. The columns stay.
+# Free everything but the columns, once all are filled.
 cdef void sorted_columns_seal(SortedColumns* self) noexcept nogil
 cdef void sorted_columns_free(SortedColumns* self) noexcept nogil

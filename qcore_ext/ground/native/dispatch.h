@@ -2,7 +2,7 @@
 
    A wheel must run on any processor, so the build has no -march. The difference is worth the effort: a masked
    multiply-sum takes 3.4 / 0.43 / 0.25 ns a row at v2 / v3 / v4. Each kernels_v*.c includes the three bodies under its
-   own target pragma and defines one table. dispatch.c is the only file that asks what the processor supports. */
+   own target pragma and defines one table. Only dispatch.c reads which instructions the processor has. */
 #ifndef QCORE_DISPATCH_H
 #define QCORE_DISPATCH_H
 #include "grouping.h"

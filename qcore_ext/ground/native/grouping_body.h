@@ -1,9 +1,9 @@
 /* The kernels of grouping.h. kernels_v*.c include this file, each for its instruction set. Each defines GROUPING_MASKED:
-   up to so many groups, one pass over the vector for each group is fastest.
+   up to this number of groups, one pass over the vector for each group is fastest.
 
-   Rows of few groups wait for one another when each adds to its group's sum: it is read where the row before has just
-   written it. Either every group has a pass of its own, vectorised and without stores, or four copies of the sums take
-   one row in four each. */
+   With few groups, an addition to a group's sum waits for the store of the row before, often to the same sum. Up to
+   GROUPING_MASKED groups, each group has one vectorised pass without stores. Above that, four copies of the sums take
+   every fourth row each. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif

@@ -1,4 +1,4 @@
-/* A mutex with a site, so that a test can show which code takes one (SPEC G3). */
+/* A mutex with a site, so that a test can show which code takes one. */
 #ifndef QCORE_LOCK_H
 #define QCORE_LOCK_H
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Where a thread that is woken runs: on another processor than the thread that wakes it. */
+/* Keeps a woken thread off the processor of the thread that wakes it. */
 #ifndef QCORE_PLACEMENT_H
 #define QCORE_PLACEMENT_H
 #if defined(__linux__)
@@ -11,7 +11,7 @@
 
 #define QC_PROCESSORS 1024
 typedef struct {
-    pid_t thread;           /* 0: unknown, and then it is left to the system */
+    pid_t thread;           /* 0: unknown; the system then chooses the processor */
     unsigned long allowed[QC_PROCESSORS / (8 * sizeof(long))];
     long n_bytes;           /* of `allowed` that the kernel uses */
 } QcPlace;

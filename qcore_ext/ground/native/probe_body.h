@@ -1,7 +1,7 @@
 /* The kernels of probe.h. kernels_v*.c include this file, each for its instruction set.
 
-   A look-up that misses the caches must have no data-dependent store beside it (7 ns a row): every loop here stores in
-   order, and what follows compacts. Gathers by intrinsics, as the compiler does not find them. */
+   A store whose address depends on data delays look-ups that miss the caches (7 ns a row). So every loop here stores in
+   order, and a second loop compacts. Gathers are intrinsics, because the compiler does not generate them. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif

@@ -13,7 +13,7 @@ enum { SIMD_EQUAL, SIMD_NOT_EQUAL, SIMD_LESS, SIMD_LESS_EQUAL, SIMD_GREATER, SIM
 /* Operands that are one value for all rows: none, the second, the first. */
 enum { SIMD_VV, SIMD_VS, SIMD_SV, SIMD_N_SHAPES };
 
-/* Rows that views_sound and strings_sound look at in one call: what they hold of them fits the first-level cache. */
+/* Rows that one call of views_sound or strings_sound checks. Their scratch then fits the first-level cache. */
 enum { SIMD_CHECK_ROWS = 512 };
 
 /* Returns non-zero if a row overflows (floats never do). `out` may be `a` or `b`. */
@@ -53,8 +53,8 @@ typedef struct {
     /* Position of the first occurrence of needle (m >= 1 bytes) in text (n bytes), or -1. */
     int64_t (*find)(const char *text, int64_t n, const char *needle, int64_t m);
     /* Whether n <= SIMD_CHECK_ROWS of Arrow's string views, views[rows[i]], or views[i] if `rows` is NULL, are all sound:
-       short ones filled up with zeros, longer ones within one of the buffers and beginning as it does there, and all in
-       ASCII if they are text. What null rows hold counts too. If not, a caller looks at them one by one. */
+       short ones padded with zeros; longer ones inside one buffer, with the prefix that the buffer has there; and all in
+       ASCII if they are text. Values of null rows are checked too. If 0, the caller checks the views one by one. */
     int (*views_sound)(const void *views, const uint32_t *rows, int64_t n, const void *const *buffers, const int64_t *sizes,
                        int64_t n_buffers, int text);
     /* The same of strings offsets[row] to offsets[row + 1] of the first `limit` bytes of `data`. */

@@ -504,12 +504,12 @@ static int64_t find_masked(const char *text, int64_t n, const char *needle, int6
 #define FIND find_blocks
 #endif
 
-/* --- checks of what comes from outside --- */
+/* --- checks of imported strings --- */
 
 enum { VIEW_FAULTY = 1, VIEW_LONG = 2 };
 
 #if defined(__AVX512BW__)
-/* Flags of what stands among n string views: VIEW_FAULTY, a short one that is not sound; VIEW_LONG, a longer one. */
+/* Flags of n string views: VIEW_FAULTY if a short one is not sound, VIEW_LONG if one is longer than 12 bytes. */
 static unsigned views_seen(const void *views, int64_t n, int text) {
     /* Of each byte the number of text bytes up to it, so that it must be zero where that is above the length; the four
        bytes of the length itself never are. */
@@ -618,7 +618,7 @@ static int views_sound(const void *views, const uint32_t *rows, int64_t n, const
         longs[n_longs] = (uint16_t) i;
         n_longs += all[i].length > VIEW_INLINE;
     }
-    /* Neighbours mostly point into the same buffer. The part of one past 2 GiB is left to who looks at each view. */
+    /* Neighbours mostly point into the same buffer. Bytes past 2 GiB count as unsound here; the caller checks such views. */
     const uint8_t *base = 0;
     int64_t buffer = -1;
     uint32_t size = 0, differs = 0;

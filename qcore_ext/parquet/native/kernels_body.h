@@ -82,7 +82,7 @@ QP_GATHER(QP(gather32), uint32_t)
 QP_GATHER(QP(gather64), uint64_t)
 QP_GATHER(QP(gather128), QP(Wide))
 
-/* From the last row on, so that a value is read before its place is written. */
+/* From the last row back, so that each value is read before its slot is overwritten. */
 #define QP_SPREAD(name, type)                                                                                        \
     static void name(const uint8_t *bits, int64_t first, int64_t n, int64_t n_values, void *values) {                \
         type *v = values; const type none = {0}; int64_t k = n_values;                                               \

@@ -3,7 +3,7 @@
 #define QCORE_PARQUET_SNAPPY_H
 #include "kernels.h"
 
-/* Read the length of what was compressed from its head. Returns -1 if there is none. */
+/* Read the uncompressed length at the start of `in`. Returns -1 if it is not a valid length. */
 static inline int64_t qp_snappy_length(const uint8_t *in, int64_t n) {
     uint64_t length;
     const uint8_t *at = in;
@@ -33,7 +33,7 @@ static inline void qp_repeat(uint8_t *op, int64_t offset, int64_t length) {
     for (; op < end; op += 8, from += 8) qp_store64(op, qp_load64(from));
 }
 
-/* What a tag says: length in bits 0 to 7, QP_SLOW, the high bits of a copy's offset in bits 16 to 26. */
+/* The meaning of a tag: length in bits 0 to 7, QP_SLOW, the high bits of a copy's offset in bits 16 to 26. */
 #define QP_SLOW 0x8000
 #define QP_TAG(t)                                                                                                    \
     ((t) & 3) == 0 ? ((t) >> 2 < 60 ? ((t) >> 2) + 1 : QP_SLOW)                                                      \
