@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -295,3 +296,13 @@ def test_smaller_trees_are_smaller() -> None:
             break
         tree = rng.choice(steps)
     assert tree.sql("qcore") in ("select c", "select null::bigint", "select 1")
+
+
+def test_an_answer_with_more_rows_than_the_limit_is_no_answer(tmp_path: Path) -> None:
+    """DuckDB has answered so. The engine's rows are then compared with nothing."""
+    tables = Tables([TableData("t", pa.table({"id": [1, 2, 3]}), {})], tmp_path)
+    ordered = Ordered(Tree("", "select id as o from t"), (("o", False, False),), " limit 2 offset 1")
+    assert ordered.rows_max == 2
+    assert expected_rows(tables, ordered).num_rows == 2
+    ordered = replace(ordered, tree=Tree("", "select o from (select id as o from t) order by o limit 3 -- "), keys=())
+    assert expected_rows(tables, ordered) is None

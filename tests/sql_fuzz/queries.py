@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,11 @@ class Ordered:
             f"{name}{' desc' if down else ''} nulls {'first' if first else 'last'}" for name, down, first in self.keys
         )
         return self.tree.sql(dialect) + (f" order by {keys}" if keys else "") + self.limit
+
+    @property
+    def rows_max(self) -> float:
+        """The most rows that the statement may have."""
+        return int(self.limit.split()[1]) if self.limit else math.inf
 
 
 # Makes a query of some depth, for Queries.
