@@ -150,12 +150,11 @@ def _read(split: PageSplit, pages: Sequence[Page]) -> list[pa.RecordBatch]:
     return read_pages(split.path, split.file_bytes, pages)
 
 
-# qcore-<host>-<process namespace>-<process>-<its start>-<random>
 # How often the removal of a folder is tried, and the pause after the first time, in seconds; then twice as long.
 REMOVALS, REMOVAL_PAUSE = 5, 0.02
 # Folders of this process that could not be removed. sweep() tries again.
 _LEFT: set[str] = set()
-
+# qcore-query-<host>-<process namespace>-<process>-<its start>-<random>
 _NAME = re.compile(r"qcore-query-(?P<place>.+)-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{32}")
 
 

@@ -133,7 +133,7 @@ def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
 
     def watch(task: Task) -> None:
         while not ended.wait(LOOK_SECONDS):
-            if not os.path.isdir(folder):
+            if is_gone(folder):
                 task.cancel()
                 return
 
@@ -149,6 +149,17 @@ def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
         ) from None
     finally:
         ended.set()
+
+
+def is_gone(folder: str) -> bool:
+    """Whether a folder does not exist. Another error, such as a network file system's, says nothing of that."""
+    try:
+        os.stat(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def without_drivers(stats: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from qcore.errors import ExecutionError, MemoryLimitError, PlanError
 from qcore.spark.fragments import Limits, Stage, next_stages, with_output
 from qcore.spark.page_files import QueryFolder
 from qcore.spark.plan_bytes import plan_to_bytes
-from qcore.spark.stage_task import run_watched
+from qcore.spark.stage_task import is_gone, run_watched
 from qcore.spark.worker import TaskInput, run_task
 from random_tables import random_table
 
@@ -111,6 +111,15 @@ def test_a_task_ends_when_the_folder_is_removed(rows: str, folder: QueryFolder) 
     with pytest.raises(ExecutionError, match=rf"the folder {folder.path} was removed while a task wrote to it"):
         run_watched(replace(given, splits=many), folder.path)
     timer.join()
+
+
+def test_a_folder_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
+    """A file system over a network may fail for a moment. A loop of links fails always."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert not is_gone(str(loop))
+    assert not is_gone(str(tmp_path))
+    assert is_gone(str(tmp_path / "absent"))
 
 
 def test_a_file_that_exists_is_left(rows: str, folder: QueryFolder) -> None:
