@@ -181,8 +181,8 @@ def test_a_file_of_the_first_stage_is_lost(
 # Stages of QUERY: both sides of the join, the join, and the last step of the aggregate.
 N_STAGES = 4
 SECONDS_TO_END = 3.0
-# So many splits keep a task busy for many seconds.
-N_SPLITS = 40_000
+# So many splits keep a task busy for many seconds. With 40,000 the last stage once ended before its timeout.
+N_SPLITS = 400_000
 
 
 def never_ending(monkeypatch: pytest.MonkeyPatch, stage_number: int, notes: Path) -> None:
