@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 
 # Processor time of a thread between two looks, at most: of the best of so many runs, for a busy machine is slow.
 SECONDS_MAX = 0.2
-RUNS_MAX = 3
+RUNS_MAX = 6
 # Functions that take longer, with how long and why. Empty: none does.
 LONGER: dict[str, tuple[float, str]] = {}
 # Functions that are not called, with the reason. Empty: every one is.
