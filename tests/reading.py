@@ -1,7 +1,8 @@
-"""Read a connector's table to its end, as the engine's scans would but without the engine."""
+"""Read a connector's table to its end, as the engine's scans would but without the engine; a result in a thread."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -69,3 +70,18 @@ def plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if not columns:
         return table
     return pa.Table.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
+
+
+def read_in_thread(result: Any) -> tuple[threading.Thread, list[BaseException]]:
+    """Start a thread that reads a result to its end, and return it with a list that gets the error, if there is one."""
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            result.to_arrow()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    return thread, errors

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from reading import read_in_thread
 
 from oracle import assert_same_rows
 from qcore import Cancelled, Session, Timeout
@@ -168,19 +169,9 @@ ENDLESS = "with recursive r(i, a) as (select 1, 0 union all select i + 1, ({}) f
 PAIRS = "select count(*) from t a join t b on a.f > b.f + 2 join t c on a.f > c.f + 2 or b.f > c.f + 2"
 
 
-def start(sql: str, **settings: Any) -> tuple[Any, threading.Thread, list[Exception]]:
+def start(sql: str, **settings: Any) -> tuple[Any, threading.Thread, list[BaseException]]:
     result = Session(threads=2, **settings).sql(sql, tables())
-    failed: list[Exception] = []
-
-    def read() -> None:
-        try:
-            result.to_arrow()
-        except Exception as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    return result, thread, failed
+    return result, *read_in_thread(result)
 
 
 def test_v7_cancel_stops_a_round_of_a_recursion() -> None:

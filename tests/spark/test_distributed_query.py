@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from reading import read_in_thread
 
 import qcore
 from oracle import assert_same_rows
@@ -151,16 +152,7 @@ def slow_query(files: dict[str, str]) -> tuple[str, dict[str, Any]]:
 
 def test_cancel(spark: Any, files: dict[str, str], parent: Path) -> None:
     result = qcore.sql(*slow_query(files), on=spark)
-    errors: list[BaseException] = []
-
-    def read() -> None:
-        try:
-            result.to_arrow()
-        except BaseException as error:
-            errors.append(error)
-
-    reader = threading.Thread(target=read)
-    reader.start()
+    reader, errors = read_in_thread(result)
     while result.progress()[1] == 0 and reader.is_alive():
         time.sleep(0.05)
     time.sleep(1)

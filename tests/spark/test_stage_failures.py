@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from reading import read_in_thread
 
 import qcore
 from oracle import assert_same_rows
@@ -244,19 +244,10 @@ def test_a_query_that_is_stopped_in_a_stage(
     assert_same_rows(qcore.sql(QUERY, {"t": path}, on=spark).to_arrow(), expected)
     notes = tmp_path / "notes"
     notes.mkdir()
-    errors: list[BaseException] = []
     with monkeypatch.context() as patch:
         never_ending(patch, stage_number, notes)
         result = qcore.sql(QUERY, {"t": path}, timeout=8 if how is Timeout else None, on=spark)
-
-        def read() -> None:
-            try:
-                result.to_arrow()
-            except BaseException as error:
-                errors.append(error)
-
-        reader = threading.Thread(target=read)
-        reader.start()
+        reader, errors = read_in_thread(result)
         while not list(notes.iterdir()) and reader.is_alive():
             time.sleep(0.01)
         time.sleep(0.5)
