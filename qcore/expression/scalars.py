@@ -84,6 +84,10 @@ def _timestamp(value: Any, type: pa.DataType) -> tuple[bytes, ...] | None:
     return (struct.pack("<q", (value - (_EPOCH if type.tz is None else _EPOCH_UTC)) // _MICROSECOND),)
 
 
+def _interval(value: Any, type: pa.DataType) -> tuple[bytes, ...] | None:
+    return (struct.pack("<iiq", *value),) if _is(value, pa.MonthDayNano) else None
+
+
 def _decimal(value: Any, type: pa.DataType) -> tuple[bytes, ...] | None:
     if not _is(value, Decimal) or not value.is_finite():
         return None
@@ -106,5 +110,6 @@ _MAKERS: dict[int, Callable[[Any, pa.DataType], tuple[bytes, ...] | None]] = {
     pa.string().id: _text,
     pa.date32().id: _date,
     pa.timestamp("us").id: _timestamp,
+    pa.month_day_nano_interval().id: _interval,
     pa.decimal128(1).id: _decimal,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from qcore.errors import ExecutionError, PlanError, SchemaChangeError
 from qcore.expression.recursion import bounded_depth
 from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
-from qcore.expression.types import BOOL, common_type, plain
+from qcore.expression.types import BOOL, DATE, common_type, is_text, plain
 from qcore.functions import catalogue as functions
 from qcore.functions.nested import ARROW_CALLS
 from qcore.lowering.list_lambdas import list_kernel
@@ -32,6 +33,7 @@ from qcore_ext.data.schema import Schema
 
 _CALLS = {**SCALAR_CALLS, **TEMPORAL_CALLS}
 _EPOCH = datetime.date(1970, 1, 1)
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def compile_projection(expressions: Sequence[tuple[str, Expr]], schema: pa.Schema) -> Program:
@@ -82,6 +84,8 @@ def constant_value(expr: Expr, type_: pa.DataType) -> Literal | None:
     """
     if pa.types.is_nested(type_):
         return None
+    if isinstance(expr, Cast) and isinstance(expr.argument, Literal) and (date := _date_of(expr.argument, type_)):
+        return Literal(date, type_)
     program = ProgramBuilder(_NO_COLUMNS, while_planning=True)
     try:
         step = program.convert(_compile(program, expr), type_)
@@ -96,6 +100,16 @@ def constant_value(expr: Expr, type_: pa.DataType) -> Literal | None:
 
 
 _NO_COLUMNS = pa.schema([])
+
+
+def _date_of(literal: Literal, type_: pa.DataType) -> datetime.date | None:
+    """The date of a text such as '1994-01-01'. The kernel, which takes far longer, reads other texts."""
+    if type_ != DATE or not is_text(literal.type) or literal.value is None or not _ISO_DATE.fullmatch(literal.value):
+        return None
+    try:
+        return datetime.date.fromisoformat(literal.value)
+    except ValueError:
+        return None
 
 
 def _compile(program: ProgramBuilder, expr: Expr) -> int:

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from qcore.connectors.base import TableStatistics
 from qcore.expression.recursion import bounded_depth
+from qcore.expression.tree import Alias, Literal
 from qcore.optimizer.aggregate_reduction import reduce_aggregates
 from qcore.optimizer.anti_joins import make_anti_joins
 from qcore.optimizer.build_sides import choose_build_sides
@@ -15,7 +16,7 @@ from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.common_conditions import factor_conditions
 from qcore.optimizer.constant_columns import replace_constant_columns
 from qcore.optimizer.distinct_aggregates import group_distinct_values
-from qcore.optimizer.empty_relations import drop_empty_relations
+from qcore.optimizer.empty_relations import drop_empty_relations, is_empty
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.groups_before_joins import group_before_joins
@@ -34,7 +35,7 @@ from qcore.optimizer.shared_plans import Meanings, share_subplans
 from qcore.optimizer.similar_plans import join_similar_plans
 from qcore.optimizer.simplify import simplify_plan
 from qcore.plan.naming import NodeIds
-from qcore.plan.nodes import Aggregate, HashJoin, NestedLoopJoin, PlanNode, Scan
+from qcore.plan.nodes import Aggregate, HashJoin, Limit, NestedLoopJoin, PlanNode, Project, Scan, TopN
 from qcore.plan.planning_time import check_planning
 from qcore.plan.schema import MARK_KINDS
 from qcore.record import record
@@ -78,12 +79,16 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
-# A rule runs only if the plan has one of these nodes, kinds of joins, or properties of aggregates.
+# A rule runs only if the plan has one of these nodes, kinds of joins, or properties that `_parts` names.
 _NEEDS: dict[str, frozenset[str]] = {
+    "constant_columns": frozenset({"constant column"}),
     "series": frozenset({"Unnest"}),
     "marks": MARK_KINDS,
     "anti_joins": frozenset({"left"}),
     "limits": frozenset({"Limit"}),
+    "empty_relations": frozenset({"no rows"}),
+    "similar_plans": frozenset({"table again"}),
+    "shared_plans": frozenset({"table again"}),
     "grouping_sets": frozenset({"grouping sets"}),
     "aggregate_reduction": frozenset({"Aggregate"}),
     "distinct_aggregates": frozenset({"distinct"}),
@@ -92,7 +97,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
 }
-# Rules that may drop a subplan that other parts of the plan read.
+# Rules that may drop a subplan that other parts of the plan read. They precede the rule that adds SharedReads.
 _DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits", "empty_relations"})
 # Names of the rules, in the order in which they are first applied.
 RULES = tuple(dict.fromkeys(name for name, _ in _ORDERED_RULES))
@@ -115,6 +120,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
     context = _Context(NodeIds.of_plan(plan), plan.schema.names, Estimator(statistics or source_statistics()))
     with bounded_depth():
         known, parts = plan, _parts(plan)
+        has_shares = "SharedRead" in parts
         for name, rule in _ORDERED_RULES:
             check_planning()
             if name in without:
@@ -125,23 +131,35 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
                 if parts.isdisjoint(_NEEDS[name]):
                     continue
             before, plan = plan, rule(plan, context)
-            if name in _DROPPING and plan is not before:
+            if has_shares and name in _DROPPING and plan is not before:
                 plan = keep_shares(plan, context.ids)
         return renumbered(plan)
 
 
 def _parts(plan: PlanNode) -> set[str]:
-    """The types of the plan's nodes, the kinds of its joins, and whether aggregates are distinct or have sets."""
+    """The types of the plan's nodes, the kinds of its joins, and other properties that rules need."""
     found: set[str] = set()
+    tables: set[str] = set()
     for node in plan.walk():
         found.add(type(node).__name__)
-        if isinstance(node, (HashJoin, NestedLoopJoin)):
+        if isinstance(node, Scan):
+            if node.table in tables:
+                found.add("table again")
+            tables.add(node.table)
+        elif isinstance(node, (HashJoin, NestedLoopJoin)):
             found.add(node.kind)
+            if isinstance(node.condition, Literal):
+                found.add("no rows")
+        elif isinstance(node, Project):
+            if any(isinstance(expr, (Literal, Alias)) for expr in node.expressions):
+                found.add("constant column")
         elif isinstance(node, Aggregate):
             if node.grouping_sets is not None:
                 found.add("grouping sets")
             if any(one.distinct for one in node.aggregates):
                 found.add("distinct")
+        elif (isinstance(node, (Limit, TopN)) and node.count == 0) or is_empty(node):
+            found.add("no rows")
     return found
 
 

@@ -23,7 +23,8 @@ VALUES: list[Any] = [
     datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999),
     datetime.datetime(2024, 2, 29, 12, tzinfo=UTC),
     datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=5, minutes=45))),
-    datetime.time(1, 2, 3), datetime.timedelta(days=-1), [1, None], {"a": 1},
+    datetime.time(1, 2, 3), datetime.timedelta(days=-1), pa.MonthDayNano((-1, 2, -(1 << 63))),
+    [1, None], {"a": 1},
 ]  # fmt: skip
 TYPES = [
     None, pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64(),
@@ -31,7 +32,7 @@ TYPES = [
     pa.date32(), pa.date64(),
     *(pa.timestamp(u, z) for u in ("s", "ms", "us", "ns") for z in (None, "UTC", "Asia/Tokyo")),
     pa.decimal128(38, 0), pa.decimal128(5, 2), pa.decimal128(38, 10), pa.decimal256(50, 2), pa.time64("us"),
-    pa.duration("us"), pa.list_(pa.int64()), pa.struct([("a", pa.int64())]),
+    pa.duration("us"), pa.month_day_nano_interval(), pa.list_(pa.int64()), pa.struct([("a", pa.int64())]),
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from expression_table import evaluate, make_table
 
-from qcore.expression.tree import call, col, lit
+from qcore.expression.tree import Cast, call, col, lit
 from qcore.lowering.compile import compile_projection, constant_value
 
 TABLE = make_table(2500)
@@ -21,6 +21,19 @@ def test_constants_are_folded():
     program = compile_projection([("x", lit(2) * 3 + 1), ("y", lit("1995-01-01").cast(pa.date32()) + 31)], TABLE.schema)
     assert "add" not in program.description
     assert evaluate(TABLE.slice(0, 2), lit(2) * 3 + 1).column(0).to_pylist() == [7, 7]
+
+
+def test_a_date_in_a_text_is_the_kernels() -> None:
+    texts = ["1994-01-01", "2024-02-29", "0001-01-01", "9999-12-31"]
+    wrong = ["2023-02-29", "1994-1-1", "1994-01-01 ", "19940101", "1994-W01-1", "\u0661994-01-01", ""]
+    rows = pa.record_batch({"t": texts + wrong})
+    kernel = evaluate(rows, Cast(col("t"), pa.date32(), safe=False)).column(0).to_pylist()
+    for text, expected in zip(texts + wrong, kernel, strict=True):
+        folded = constant_value(lit(text).cast(pa.date32()), pa.date32())
+        assert (None if folded is None else folded.value) == expected, text
+    assert None not in kernel[: len(texts)]
+    # Python has no such date.
+    assert constant_value(lit("0000-01-01").cast(pa.date32()), pa.date32()) is None
 
 
 def test_plain_columns_pass_through():
