@@ -330,10 +330,9 @@ def depth(expr: Expr) -> int:
 
 def column_names(expr: Expr) -> frozenset[str]:
     """The names of the columns that an expression reads."""
-    try:
-        return expr._names
-    except AttributeError:
-        pass
+    known = getattr(expr, "_names", None)
+    if known is not None:
+        return known
     names: set[str] = set()
     waiting = [expr]
     while waiting:

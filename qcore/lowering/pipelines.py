@@ -140,8 +140,11 @@ class Lowering:
         if node.id in self._scans:
             raise PlanError(f"two scan nodes have the id {node.id!r}; give one of them another id")
         self._scans[node.id] = node
-        pairs = list(zip(node.schema, node.columns, strict=True))
-        schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
+        is_renamed = tuple(node.schema.names) != node.columns
+        schema = Schema(node.schema)
+        if is_renamed:
+            pairs = zip(node.schema, node.columns, strict=True)
+            schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
         drift = Drift.DRIFT_WITHIN if node.on_schema_change == "evolve" else Drift.DRIFT_NONE
 
         def make(driver: int, run: Run) -> TableScan:
@@ -160,8 +163,8 @@ class Lowering:
 
         pipeline = Pipeline(self.threads)
         pipeline.add(node.id, make)
-        if tuple(node.schema.names) != node.columns:
-            columns = [(field.name, col(held)) for field, held in pairs]
+        if is_renamed:
+            columns = [(name, col(held)) for name, held in zip(node.schema.names, node.columns, strict=True)]
             self._project(pipeline, node.id, columns, node.schema)
         return pipeline
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import schema_of_join, transformed
 from qcore.plan.naming import NodeIds
@@ -29,10 +27,8 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
     left, right = estimator.rows(node.left), estimator.rows(node.right)
     if node.kind == "inner" and left < right:
         schema = schema_of_join(node, node.right.schema, node.left.schema)
-        swapped = node.with_fields(left=node.right, right=node.left, schema=schema)
-        if isinstance(swapped, HashJoin):
-            return replace(swapped, left_keys=swapped.right_keys, right_keys=swapped.left_keys)
-        return swapped
+        keys = {"left_keys": node.right_keys, "right_keys": node.left_keys} if isinstance(node, HashJoin) else {}
+        return node.with_fields(left=node.right, right=node.left, schema=schema, **keys)
     if isinstance(node, HashJoin) and node.kind in _KEEPS_LEFT:
         build = "left" if left * KEPT_SIDE_RATIO < right else "right"
         return node if build == node.build else node.with_fields(build=build)

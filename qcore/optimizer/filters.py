@@ -20,11 +20,11 @@ from qcore.expression.tree import (
     substitute,
 )
 from qcore.optimizer.cast_comparisons import COMPARISONS
-from qcore.optimizer.nodes import rebuilt, renames
+from qcore.optimizer.nodes import rebuilt, renames, schema_of_join
 from qcore.optimizer.or_filters import implied
 from qcore.optimizer.simplify import simplify
 from qcore.plan.disjunctions import factored
-from qcore.plan.joins import KeyPair, conjunction, join_on_keys, split_conditions
+from qcore.plan.joins import KeyPair, compute_keys, conjunction, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -205,10 +205,9 @@ class _Pusher:
         if isinstance(node, HashJoin):
             pairs = zip(node.left_keys, node.right_keys, strict=True)
             keys = [(col(left_key), col(right_key)) for left_key, right_key in pairs]
-        mark = node.schema.names[-1] if node.kind in MARK_KINDS else ""
-        joined = join_on_keys(self.ids, node.kind, left, right, [*keys, *new], rest, mark, node.id)
-        assert isinstance(joined, HashJoin)
-        return joined.with_fields(build=node.build)
+        left, right, left_keys, right_keys = compute_keys(self.ids, left, right, [*keys, *new])
+        schema = schema_of_join(node, left.schema, right.schema)
+        return HashJoin(node.id, schema, left, right, node.kind, left_keys, right_keys, conjunction(rest), node.build)
 
 
 def _key_columns(node: Join, pairs: Sequence[KeyPair]) -> list[tuple[str, str]]:

@@ -352,6 +352,9 @@ class _Graph:
             return self.leaves[subset.bit_length() - 1]
         a, b = split
         left, right = self._build(a, trees), self._build(b, trees)
+        if self.estimator.rows(left) < self.estimator.rows(right):
+            # The rule build_sides would make this join again.
+            a, b, left, right = b, a, right, left
         pairs: list[tuple[Expr, Expr]] = []
         for group, mask in zip(self.classes, self.class_masks, strict=True):
             if mask & a and mask & b:

@@ -220,9 +220,12 @@ def aggregate_steps(node: Aggregate) -> AggregateSteps:
             output = Cast(output, wanted)
             cast.add(aggregate.name)
         post.append((aggregate.name, output))
-    is_final = [field.type for field in final_schema] == [field.type for field in node.schema] and all(
-        isinstance(output, Column) and output.name == name
-        for (_, output), name in zip(post, final_schema.names, strict=False)
+    is_final = (
+        all(
+            isinstance(output, Column) and output.name == name
+            for (_, output), name in zip(post, final_schema.names, strict=False)
+        )
+        and final_schema.types == node.schema.types
     )
     if is_final:
         final_schema = node.schema

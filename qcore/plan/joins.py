@@ -50,7 +50,7 @@ def join_on_keys(
     """The join on key pairs (left, right) and further conditions."""
     condition = conjunction(rest)
     if pairs:
-        left, right, left_keys, right_keys = _compute_keys(ids, left, right, pairs)
+        left, right, left_keys, right_keys = compute_keys(ids, left, right, pairs)
     schema = join_schema(kind, left.schema, right.schema, mark)
     id = id if id is not None else ids.new()
     if not pairs:
@@ -133,7 +133,7 @@ def _any_value(type_: pa.DataType) -> Literal:
     raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")
 
 
-def _compute_keys(
+def compute_keys(
     ids: NodeIds, left: PlanNode, right: PlanNode, pairs: Sequence[KeyPair]
 ) -> tuple[PlanNode, PlanNode, tuple[str, ...], tuple[str, ...]]:
     """Both inputs with the keys as columns of equal types."""

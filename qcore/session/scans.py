@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -125,10 +126,9 @@ def expand_views(plan: p.PlanNode) -> p.PlanNode:
     """Return the plan with scans of views replaced by the views' plans."""
     if isinstance(plan, p.Scan):
         return expand_view(plan)
-    children = tuple(expand_views(child) for child in plan.children)
-    if all(new is old for new, old in zip(children, plan.children, strict=True)):
-        return plan
-    return plan.with_children(*children)
+    old = plan.children
+    children = [expand_views(child) for child in old]
+    return plan if all(map(operator.is_, children, old)) else plan.with_children(*children)
 
 
 def source_schema(scan: p.Scan) -> pa.Schema:
