@@ -55,7 +55,7 @@ def parse_span(text: str) -> Any:
     rest, sign = text.strip(), 1
     if rest.lower().endswith(" ago"):
         rest, sign = rest[:-4], -1
-    total, at = [Fraction(0)] * 3, 0
+    total, at = [0, 0, 0], 0
     while found := _PART.match(rest, at):
         minus, hours, minutes, seconds, count, unit = found.groups()
         sizes = (0, 0, _SECOND) if unit is None else _UNIT.get(unit.lower())
@@ -68,7 +68,7 @@ def parse_span(text: str) -> Any:
         total, at = [t + p for t, p in zip(total, part, strict=True)], found.end()
     if at == 0 or rest[at:].strip():
         raise ValueError(f"{text!r} is not an interval; write numbers with units, as in '1 month 3 days 04:05:06'")
-    return pa.MonthDayNano(list(map(int, total)))
+    return pa.MonthDayNano(total)
 
 
 def parse_span_or_null(text: str) -> Any:

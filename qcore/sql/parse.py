@@ -275,7 +275,7 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         result = _with_spark_words(result)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
-    result = with_brackets(result)
+    result = with_brackets(result) if "[" in text or "pivot" in text.lower() else result
     for place, token in enumerate(result):
         if token.token_type == kinds.R_PAREN:
             token.comments = [_AS_WRITTEN]
