@@ -78,7 +78,7 @@ class _States:
         self._shared: Any = None
         self._failure: BaseException | None = None
 
-    def shared(self) -> Any:
+    def share_state(self) -> Any:
         """The global state. The first partition that asks makes it."""
         with self._lock:
             if not self._made:
@@ -130,7 +130,7 @@ class _PolledBridge(_Bridge):
         super().__init__(states.operator)
         self.partition = partition
         self.cx = Context(states.settings, partition, states.partitions)
-        self.shared = states.shared()
+        self.shared = states.share_state()
         self.local = self.user.init_local_state(self.cx, self.shared)
         self.blocked: Blocked | None = None
         self.over = False

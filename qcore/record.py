@@ -34,12 +34,12 @@ else:
         """`dataclass` with these options, for modules with postponed annotations."""
 
         def decorate(cls):
-            return _decorated(cls, eq, frozen, slots)
+            return _decorate_class(cls, eq, frozen, slots)
 
         return decorate if cls is None else decorate(cls)
 
 
-def _decorated(cls: type, eq: bool, frozen: bool, slots: bool) -> type:
+def _decorate_class(cls: type, eq: bool, frozen: bool, slots: bool) -> type:
     inherited = [getattr(base, _FIELDS, {}) for base in reversed(cls.__mro__[1:])]
     own = [_field(cls, name, type) for name, type in get_annotations(cls).items()]
     fields = {each.name: each for each in chain(*(some.values() for some in inherited), own)}

@@ -56,7 +56,7 @@ def binder(text: str = "select 1", dialect: Dialect = QCORE) -> Binder:
     return Binder({}, {}, dialect, source, READERS.expressions, READERS.queries, READERS.tables)
 
 
-def parsed(expression: str, dialect: Dialect = QCORE) -> tuple[Binder, Any]:
+def parse_expression(expression: str, dialect: Dialect = QCORE) -> tuple[Binder, Any]:
     """A binder of `select expression`, and the expression's node of the parse tree."""
     (statement,), source = parse(f"select {expression}", dialect)
     made = Binder({}, {}, dialect, source, READERS.expressions, READERS.queries, READERS.tables)

@@ -56,7 +56,7 @@ def groups_of(table: pa.Table, n_keys: int) -> dict[tuple[Any, ...], list[tuple[
     return groups
 
 
-def aggregated(
+def run_calls(
     table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", memory_limit: int = 0, **options: int
 ) -> pa.Table:
     """Keys and results. Step 'both' computes partial states of the table's halves, then final results of these."""
@@ -90,6 +90,6 @@ def check(
         for members in groups_of(table, n_keys).values()
     ]
     for step in steps:
-        got = aggregated(table, n_keys, calls, step, **options)
+        got = run_calls(table, n_keys, calls, step, **options)
         columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(got.schema)]
         assert_same_rows(got, pa.Table.from_arrays(columns, schema=got.schema), ordered=True)

@@ -69,7 +69,7 @@ def unmix(value: int) -> int:
     return value
 
 
-def signed(word: int) -> int:
+def as_int64(word: int) -> int:
     """A word as an int64."""
     return word - (1 << 64) if word >> 63 else word
 
@@ -77,7 +77,7 @@ def signed(word: int) -> int:
 def colliding_pair(a: int, b: int, other: int) -> tuple[int, int]:
     """The pair of int64 keys that begins with `other` and has the hash of the pair (a, b)."""
     difference = mix(a & WORD) - mix(other & WORD)
-    return other, signed(unmix(mix(b & WORD) + 31 * difference & WORD))
+    return other, as_int64(unmix(mix(b & WORD) + 31 * difference & WORD))
 
 
 def colliding_bytes(value: bytes, prefix: bytes) -> bytes:

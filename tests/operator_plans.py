@@ -87,7 +87,7 @@ class Case:
         assert not extra, f"rows that should not be: {list(extra)[:5]}"
 
 
-def continued(builder: PlanBuilder, node: Any) -> PlanBuilder:
+def append_node(builder: PlanBuilder, node: Any) -> PlanBuilder:
     return builder._append(node)
 
 
@@ -103,7 +103,7 @@ class Doubled(qcore.Operator):
         return self.held is None
 
     def add_input(self, batch: pa.RecordBatch) -> None:
-        self.held = doubled(batch)
+        self.held = double_values(batch)
 
     def get_output(self) -> pa.RecordBatch | None:
         given, self.held = self.held, None
@@ -114,7 +114,7 @@ class DoubledStateless(qcore.StatelessOperator):
     """v * 2 (G4)."""
 
     def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return doubled(batch)
+        return double_values(batch)
 
 
 class DoubledIterator(qcore.BatchIterator):
@@ -128,7 +128,7 @@ class DoubledIterator(qcore.BatchIterator):
             return IterOutcome.OK
         outcome = self.child.next()
         if outcome in (IterOutcome.OK, IterOutcome.OK_NEW_SCHEMA):
-            batch = doubled(self.child.batch)
+            batch = double_values(self.child.batch)
             self.batch, self.rest = batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)
         return outcome
 
@@ -149,7 +149,7 @@ class Passing(qcore.Operator):
         return self.held.pop(0) if self.held else None
 
 
-def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+def double_values(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with v * 2, of v's type."""
     position = batch.schema.get_field_index("v")
     field, column = batch.schema.field(position), batch.column(position)
@@ -174,7 +174,7 @@ class Listed(qcore.StatelessOperator):
 def grouping_sets(one: PlanBuilder) -> PlanBuilder:
     node = one.aggregate(["a", "b"], {"n": ("count",), "x": ("sum", "v")}).build()
     assert isinstance(node, Aggregate)
-    return continued(one, replace(node, grouping_sets=((0, 1), (0,), ())))
+    return append_node(one, replace(node, grouping_sets=((0, 1), (0,), ())))
 
 
 def window(one: PlanBuilder, keys: tuple[str, ...]) -> PlanBuilder:
@@ -185,19 +185,19 @@ def window(one: PlanBuilder, keys: tuple[str, ...]) -> PlanBuilder:
 def single_row(one: PlanBuilder) -> PlanBuilder:
     total = one.aggregate([], {"n": ("count",), "x": ("max", "v")})
     node = total.build()
-    return continued(total, EnforceSingleRow("single", node.schema, node))
+    return append_node(total, EnforceSingleRow("single", node.schema, node))
 
 
 def no_row(one: PlanBuilder) -> PlanBuilder:
     none = one.filter(col("v") > 1000)
     node = none.build()
-    return continued(none, EnforceSingleRow("single", node.schema, node))
+    return append_node(none, EnforceSingleRow("single", node.schema, node))
 
 
 def recursion(first: PlanBuilder, again: Callable[[PlanBuilder], PlanBuilder], distinct: bool) -> PlanBuilder:
     """The rows of `first`, then what `again` makes of the rows that came last, until it makes none."""
     node = first.build()
-    working = continued(PlanBuilder(), WorkingTable("working", node.schema, "again"))
+    working = append_node(PlanBuilder(), WorkingTable("working", node.schema, "again"))
     left, right, free = first._both("recursion", again(working))
     return first._with(RecursiveUnion("recursion", node.schema, "again", (left, right), distinct), free)
 
@@ -382,9 +382,9 @@ def shared_twice(one: PlanBuilder, two: PlanBuilder, how: str) -> PlanBuilder:
         nobody = two.filter(col("k") > 1000).project({"k": col("k").cast(key)}).build()
         empty = HashJoin("empty", made.schema, made, nobody, "left_semi", ("a",), ("k",))
         inputs = (empty, SharedRead("read", sums.schema, "shared", ("a", "x"), sums))
-        return continued(two, UnionAll("union", sums.schema, inputs))
+        return append_node(two, UnionAll("union", sums.schema, inputs))
     schema = pa.schema([*made.schema, *read.schema])
-    return continued(one, HashJoin("self", schema, made, read, "inner", *keys, build=how))
+    return append_node(one, HashJoin("self", schema, made, read, "inner", *keys, build=how))
 
 
 SUMS = "(select a, sum(v) as x from l group by a)"
@@ -403,7 +403,7 @@ def shared_three_times(one: PlanBuilder) -> PlanBuilder:
     sums = one.aggregate(["a"], {"x": ("sum", "v")}).build()
     second, third = (SharedRead(id, sums.schema, "shared", ("a", "x"), sums) for id in ("second", "third"))
     inputs = (Limit("none", sums.schema, second, 0), Shared("shared", sums.schema, sums), third)
-    return continued(one, UnionAll("union", sums.schema, inputs))
+    return append_node(one, UnionAll("union", sums.schema, inputs))
 
 
 CASES["a subplan read three times, once not at all"] = Case(

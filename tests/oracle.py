@@ -175,7 +175,7 @@ def _as_multisets(
     groups: dict[Any, tuple[list[Any], list[Any]]] = {}
     for side, rows in enumerate((actual, expected)):
         for row in rows:
-            key = tuple(None if position in floats else _typed(value) for position, value in enumerate(row))
+            key = tuple(None if position in floats else _as_typed(value) for position, value in enumerate(row))
             groups.setdefault(key, ([], []))[side].append(row)
     missing, extra = [], []
     for got, wanted in groups.values():
@@ -196,13 +196,13 @@ def _exact_multisets(actual: list[Any], expected: list[Any]) -> tuple[list[Any],
     return missing, extra
 
 
-def _typed(value: Any) -> Any:
+def _as_typed(value: Any) -> Any:
     """True is not 1 here, as in SQL."""
     return ("bool", value) if isinstance(value, bool) else value
 
 
 def _typed_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(map(_typed, row))
+    return tuple(map(_as_typed, row))
 
 
 def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -233,12 +233,12 @@ def _difference(table: pa.Table, n_actual: int, n_expected: int, missing: list[A
     for title, differing in (("missing", missing), ("not expected", extra)):
         if differing:
             lines.append(f"{len(differing)} rows {title}:")
-            lines += [f"  {_shown(position, row)}" for position, row in differing[:_SHOWN]]
+            lines += [f"  {_show_row(position, row)}" for position, row in differing[:_SHOWN]]
             if len(differing) > _SHOWN:
                 lines.append(f"  … and {len(differing) - _SHOWN} more")
     return "\n".join(lines)
 
 
-def _shown(position: int | None, row: Iterable[Any]) -> str:
+def _show_row(position: int | None, row: Iterable[Any]) -> str:
     text = ", ".join(str(value) if isinstance(value, Decimal) else repr(value) for value in row)
     return f"row {position}: ({text})" if position is not None else f"({text})"

@@ -96,14 +96,14 @@ class Growing:
         how = self.rng.choice(JOINS)
         condition = (col("v") > col("v_r")) if self.rng.random() < 0.3 else None
         keys = self.rng.choice((["a", "s"], ["a", "b"], ["a"]))
-        return self.shaped(of.hash_join(self.plan(depth), keys, keys, how=how, suffix="_r", condition=condition), how)
+        return self.shape(of.hash_join(self.plan(depth), keys, keys, how=how, suffix="_r", condition=condition), how)
 
     def nested_loop(self, of: PlanBuilder, depth: int) -> PlanBuilder:
         how = self.rng.choice(JOINS)
         condition = (col("a") + lit(1) < col("a_r")) & (col("v") > lit(30)) & (col("v_r") > lit(30))
-        return self.shaped(of.nested_loop_join(self.plan(depth), condition, how=how, suffix="_r"), how)
+        return self.shape(of.nested_loop_join(self.plan(depth), condition, how=how, suffix="_r"), how)
 
-    def shaped(self, joined: PlanBuilder, how: str) -> PlanBuilder:
+    def shape(self, joined: PlanBuilder, how: str) -> PlanBuilder:
         if "semi" in how or "anti" in how:
             return joined if how.startswith("left") else joined.project({name: col(name + "_r") for name in COLUMNS})
         return joined.project({"a": col("a"), "b": col("b_r"), "s": col("s"), "v": col("v_r")})

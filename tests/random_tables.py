@@ -158,7 +158,7 @@ def _values(
         indices = pa.array(rng.integers(0, len(pool), n_rows), type.index_type)
         return pa.DictionaryArray.from_arrays(indices, pool)
     if pa.types.is_nested(type):
-        return _nested(rng, n_rows, type)
+        return _make_nested(rng, n_rows, type)
     return _texts(rng, n_rows, type)
 
 
@@ -245,7 +245,7 @@ def _texts(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa.Array
     return pa.array(texts, type)
 
 
-def _nested(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa.Array:
+def _make_nested(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa.Array:
     """Lists and maps of up to three entries; a tenth of the values inside are null."""
     if pa.types.is_struct(type):
         fields = [type.field(i) for i in range(type.num_fields)]

@@ -23,7 +23,7 @@ def comparable(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def ordered(table: pa.Table, keys: list[Key]) -> list[int]:
+def order_rows(table: pa.Table, keys: list[Key]) -> list[int]:
     """Row numbers in order; rows of equal keys as they came."""
     rows = list(range(table.num_rows))
     for name, descending, nulls_first in reversed(keys):
@@ -35,7 +35,7 @@ def ordered(table: pa.Table, keys: list[Key]) -> list[int]:
     return rows
 
 
-def taken(table: pa.Table, rows: list[int]) -> pa.Table:
+def take_rows(table: pa.Table, rows: list[int]) -> pa.Table:
     """The rows in this order, of every type."""
     columns = [column.to_pylist() for column in table.columns]
     arrays = [
@@ -60,6 +60,6 @@ def check(table: pa.Table, keys: list[Key], n_drivers: int = 1) -> None:
     """Fail unless the keys come in order, each with the rest of a row of its own."""
     names = [name for name, _, _ in keys]
     got = sort(table, keys, n_drivers)
-    wanted = taken(table, ordered(table, keys))
+    wanted = take_rows(table, order_rows(table, keys))
     assert_same_rows(got.select(names), wanted.select(names), ordered=True, rel_tol=0, abs_tol=0)
     assert_same_rows(got, wanted, rel_tol=0, abs_tol=0)

@@ -84,12 +84,12 @@ def comparable(value: Any) -> Any:
     return value
 
 
-def wanted(value: Any, type_: str) -> Any:
+def convert_expected(value: Any, type_: str) -> Any:
     """An expected value as `comparable` gives it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, list):
-        return tuple(wanted(part, "") for part in value)
+        return tuple(convert_expected(part, "") for part in value)
     if type_.startswith("decimal"):
         return Decimal(value)
     if isinstance(value, str) and type_.startswith(("float", "double", "half")):
@@ -121,7 +121,7 @@ def sort_key(row: Row) -> Any:
 
 def assert_expected(got: list[Row], names: list[str], expect: dict[str, Any]) -> None:
     """Rows in order where the case asks for it; with `order_cols`, those columns in order and the rows in any."""
-    rows = [tuple(map(wanted, row, expect["types"])) for row in expect["rows"]]
+    rows = [tuple(map(convert_expected, row, expect["types"])) for row in expect["rows"]]
     tolerances = expect.get("rel_tol") or 1e-9, expect.get("abs_tol") or 1e-12
 
     def check(actual: list[Row], expected: list[Row]) -> None:

@@ -45,7 +45,7 @@ def ran(*arguments: str, stdin: str = "") -> bytes:
     return done.stdout
 
 
-def failed(status: int, *arguments: str) -> str:
+def fail_command(status: int, *arguments: str) -> str:
     done = qcore(*arguments)
     assert done.returncode == status, (done.stdout, done.stderr)
     assert done.stdout == b""
@@ -113,21 +113,21 @@ BAD_USAGE = [
 
 @pytest.mark.parametrize("arguments", every(3, [(arguments,) for arguments in BAD_USAGE]))
 def test_bad_usage_is_status_2(arguments: tuple[str, ...]) -> None:
-    assert "usage: qcore" in failed(2, *arguments)
+    assert "usage: qcore" in fail_command(2, *arguments)
 
 
 def test_errors_are_status_1_and_name_the_thing(numbers: str, tmp_path: Path) -> None:
-    assert "nowhere" in failed(1, "sql", "select nowhere from t", "--table", numbers)
-    assert "absent.parquet" in failed(1, "sql", "select * from t", "--table", f"t={tmp_path}/absent.parquet")
-    assert "missing_table" in failed(1, "sql", "select * from missing_table", "--table", numbers)
-    assert failed(1, "sql", "selec 1")
+    assert "nowhere" in fail_command(1, "sql", "select nowhere from t", "--table", numbers)
+    assert "absent.parquet" in fail_command(1, "sql", "select * from t", "--table", f"t={tmp_path}/absent.parquet")
+    assert "missing_table" in fail_command(1, "sql", "select * from missing_table", "--table", numbers)
+    assert fail_command(1, "sql", "selec 1")
     target = str(tmp_path / "no_folder" / "out.csv")
-    assert target in failed(1, "sql", COUNT, "--table", numbers, "--output", target)
+    assert target in fail_command(1, "sql", COUNT, "--table", numbers, "--output", target)
 
 
 def test_a_failing_query_leaves_no_file(numbers: str, tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
-    failed(1, "sql", "select a // (a - 50) from t", "--table", numbers, "--output", str(target))
+    fail_command(1, "sql", "select a // (a - 50) from t", "--table", numbers, "--output", str(target))
     assert [path.name for path in tmp_path.iterdir()] == ["numbers.parquet"]
 
 
@@ -161,5 +161,5 @@ def test_output_replaces_regular_files_and_goes_through_others(numbers: str, tmp
     assert ran(*query, str(fifo)) == b""
     assert os.read(reader, 100) == rows
     os.close(reader)
-    assert str(tmp_path) in failed(1, *query, str(tmp_path))
+    assert str(tmp_path) in fail_command(1, *query, str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "link.csv", "numbers.parquet", "there.csv"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sql_fuzz.cases import Fuzzer
-from sql_fuzz.correlated import Correlated, correlated, difference, tables
+from sql_fuzz.correlated import Correlated, correlate_subqueries, difference, tables
 from sql_fuzz.shapes import SHAPES
 from sweeps import every
 
@@ -27,7 +27,7 @@ def test_random_correlated_queries_answer_as_duckdb_does(group: int) -> None:
 
 
 def test_correlated_queries_among_others(tmp_path: Path) -> None:
-    fuzzer = Fuzzer(31, 2, tmp_path, {**SHAPES, correlated: 60})
+    fuzzer = Fuzzer(31, 2, tmp_path, {**SHAPES, correlate_subqueries: 60})
     for number in range(140, 150):
         assert fuzzer.case(number) is None
     fuzzer.close()

@@ -68,7 +68,7 @@ def statement(query: str) -> str:
     return query if query.startswith("select") else f"select {query} from t"
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value as the page writes it."""
     if value is None:
         return "null"
@@ -87,7 +87,7 @@ def shown(value: Any) -> str:
 
 def answer(run: Callable[[str], list[Any]], query: str, errors: type[Exception]) -> str:
     try:
-        return ", ".join(map(shown, run(statement(query))))
+        return ", ".join(map(show_value, run(statement(query))))
     except errors:
         return "error"
 
@@ -122,7 +122,7 @@ def test_a_setting_gives_the_answer_of(row: dict[str, str], engine: str) -> None
     assert zeros_are_alike(qcore_answer(row["query"], engine.lower())) == zeros_are_alike(row[engine])
     # The setting alone makes the difference.
     if row[engine] != row["qcore"]:
-        named = getattr(qcore.Dialect.named(engine.lower()), row["setting"])
+        named = getattr(qcore.Dialect.find(engine.lower()), row["setting"])
         assert named != getattr(qcore.Dialect(), row["setting"])
 
 

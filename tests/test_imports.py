@@ -33,7 +33,7 @@ assert rows == 1, rows
 """
 
 
-def imported(program: str, *packages: str) -> list[str]:
+def list_imported(program: str, *packages: str) -> list[str]:
     """Those of the packages that a process has imported after a program."""
     report = f"\nimport sys\nprint([name for name in {packages!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program + report], capture_output=True, text=True, check=False)
@@ -43,19 +43,19 @@ def imported(program: str, *packages: str) -> list[str]:
 
 
 def test_importing_qcore() -> None:
-    assert imported("import qcore", *LARGE, "pyarrow", "numpy") == []
+    assert list_imported("import qcore", *LARGE, "pyarrow", "numpy") == []
 
 
 def test_the_public_names() -> None:
     """All of them need pyarrow, and none a package that a query may never need."""
     names = "; ".join(f"qcore.{name}" for name in qcore.__all__)
-    assert imported(f"import qcore; {names}", *LARGE, "pyarrow") == ["pyarrow"]
+    assert list_imported(f"import qcore; {names}", *LARGE, "pyarrow") == ["pyarrow"]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["sql", "--help"], ["--version"], []])
 def test_the_help(arguments: list[str]) -> None:
     program = f"from qcore.cli import main; main({arguments!r})"
-    assert imported(program, *LARGE, "pyarrow", "numpy") == []
+    assert list_imported(program, *LARGE, "pyarrow", "numpy") == []
 
 
 def test_the_first_query(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_first_query(tmp_path: Path) -> None:
     day = pa.array(["2024-02-29"] * 3).cast(pa.date32())
     pq.write_table(pa.table({"k": ["a", "a", "b"], "x": [1, 2, 3], "d": day}), path)
     program = FIRST_QUERY.replace("PATH", repr(str(path)))
-    assert imported(program, *LARGE, "qcore.substrait.plan") == ["sqlglot"]
+    assert list_imported(program, *LARGE, "qcore.substrait.plan") == ["sqlglot"]
 
 
 def test_a_query_loads_what_it_uses() -> None:
@@ -81,10 +81,10 @@ column = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(bytes(24))])
 rows = pa.Table.from_arrays([column], names=["a"])
 """
     query = "assert qcore.sql('select a, sum(a + 1) as s from t where a < 4 group by a', {'t': rows}).to_arrow()\n"
-    assert imported(make + query, *others, *LARGE) == ["sqlglot"]
+    assert list_imported(make + query, *others, *LARGE) == ["sqlglot"]
     used = ("qcore_ext.join.table", "qcore_ext.window.window")
     query = "qcore.sql('select row_number() over (order by a) as n from t join t u using (a)', {'t': rows}).to_arrow()"
-    assert imported(make + query, *used) == [*used]
+    assert list_imported(make + query, *used) == [*used]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_sql_is_the_function(first: str) -> None:
     program += (
         "from qcore.sql.bind import plan_query\nassert callable(qcore.sql)\nfrom qcore import sql\nsql('select 2')"
     )
-    assert imported(program, "pandas") == []
+    assert list_imported(program, "pandas") == []
 
 
 def test_names() -> None:

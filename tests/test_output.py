@@ -16,7 +16,7 @@ from qcore.output import WRITERS, json_text
 from random_tables import ALL_TYPES, random_table
 
 
-def written(table: pa.Table, format: str) -> bytes:
+def write_bytes(table: pa.Table, format: str) -> bytes:
     sink = io.BytesIO()
     WRITERS[format](table.to_batches(max_chunksize=100), table.schema, sink)
     return sink.getvalue()
@@ -27,7 +27,7 @@ TABLE = random_table(5, 250, {"i": pa.int64(), "d": pa.decimal128(38, 10), "s": 
 
 def test_csv_tells_null_from_empty() -> None:
     data = pyarrow.csv.read_csv(
-        io.BytesIO(written(TABLE, "csv")),
+        io.BytesIO(write_bytes(TABLE, "csv")),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=TABLE.schema, strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
@@ -36,7 +36,7 @@ def test_csv_tells_null_from_empty() -> None:
 
 
 def test_json_keeps_every_digit() -> None:
-    lines = written(TABLE, "json").decode().splitlines()
+    lines = write_bytes(TABLE, "json").decode().splitlines()
     rows = [json.loads(line, parse_float=Decimal) for line in lines]
     assert [row["d"] for row in rows] == TABLE["d"].to_pylist()
     assert [row["s"] for row in rows] == TABLE["s"].to_pylist()
@@ -49,7 +49,7 @@ def test_json_has_no_nan() -> None:
 
 @pytest.mark.parametrize("format", ["arrow", "parquet"])
 def test_binary_formats_give_the_same_rows_back(format: str) -> None:
-    data = io.BytesIO(written(TABLE, format))
+    data = io.BytesIO(write_bytes(TABLE, format))
     read = pyarrow.parquet.read_table(data) if format == "parquet" else pa.ipc.open_file(data).read_all()
     assert_same_rows(read, TABLE, ordered=True, check_names=True, check_types=True)
 
@@ -68,9 +68,9 @@ def test_arrow_to_a_pipe_is_a_stream() -> None:
 def test_every_type_can_be_written_as_text(format: str) -> None:
     table = random_table(6, 50, ALL_TYPES)
     header = format == "csv"
-    assert written(table, format).decode().count("\n") >= table.num_rows + header
+    assert write_bytes(table, format).decode().count("\n") >= table.num_rows + header
 
 
 @pytest.mark.parametrize("format", sorted(WRITERS))
 def test_no_rows(format: str) -> None:
-    assert written(TABLE.slice(0, 0), format) == written(TABLE.slice(0, 0), format)
+    assert write_bytes(TABLE.slice(0, 0), format) == write_bytes(TABLE.slice(0, 0), format)

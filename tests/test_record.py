@@ -22,7 +22,7 @@ OPTIONS = [
 BOTH: list[Callable[..., Any]] = [record, dataclasses.dataclass]
 
 
-def made(decorator: Callable[..., Any], **options: bool) -> tuple[type, type]:
+def make_classes(decorator: Callable[..., Any], **options: bool) -> tuple[type, type]:
     """A class and one derived from it."""
 
     @decorator(**options)
@@ -48,7 +48,7 @@ def made(decorator: Callable[..., Any], **options: bool) -> tuple[type, type]:
 def test_instances(options: dict[str, bool]) -> None:
     shown = []
     for decorator in BOTH:
-        base, derived = made(decorator, **options)
+        base, derived = make_classes(decorator, **options)
         one, other = derived(1, "y", [3], e=4), derived(1, b="y", c=[3], e=5)
         changed = dataclasses.replace(one, a=2, d=2.5)
         names = [(each.name, each.type, each.init) for each in dataclasses.fields(derived)]
@@ -81,7 +81,7 @@ def test_wrong_arguments(options: dict[str, bool]) -> None:
     ):
         told = []
         for decorator in BOTH:
-            _, derived = made(decorator, **options)
+            _, derived = make_classes(decorator, **options)
             with pytest.raises(TypeError) as caught:
                 derived(*arguments, **names)
             told.append(str(caught.value))
@@ -90,7 +90,7 @@ def test_wrong_arguments(options: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("slots", [False, True])
 def test_frozen(slots: bool) -> None:
-    base, derived = made(record, frozen=True, slots=slots)
+    base, derived = make_classes(record, frozen=True, slots=slots)
     one = derived(1)
     for act in (lambda: setattr(one, "a", 2), lambda: delattr(one, "b"), lambda: setattr(one, "z", 2)):
         with pytest.raises(FrozenInstanceError):
@@ -163,7 +163,7 @@ def test_own_methods_stay() -> None:
 
 
 def test_a_record_that_holds_itself() -> None:
-    base, _ = made(record)
+    base, _ = make_classes(record)
     one = base(1)
     one.b = one
     assert repr(one).endswith("Base(a=1, b=...)")

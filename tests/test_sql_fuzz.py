@@ -36,7 +36,7 @@ def test_random_queries_answer_as_duckdb_does(group: int, tmp_path: Path) -> Non
     first = group * CASES_PER_TABLES
     for number in range(first, first + CASES_PER_TABLES):
         found = fuzzer.case(number)
-        assert found is None, fuzzer.explained(number, found)
+        assert found is None, fuzzer.explain_case(number, found)
     fuzzer.close()
     assert fuzzer.n_compared > CASES_PER_TABLES // 2
 

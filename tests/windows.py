@@ -46,9 +46,9 @@ class Rows:
 
     def __init__(self, rows: list[dict[str, Any]], partition: Sequence[str], order: Sequence[SortKey]) -> None:
         self.rows = rows
-        self.keys = [tuple(known(row[key.column]) for key in order) for row in rows]
+        self.keys = [tuple(as_equal(row[key.column]) for key in order) for row in rows]
         self.order = list(order)
-        parts = [tuple(known(row[name]) for name in partition) for row in rows]
+        parts = [tuple(as_equal(row[name]) for name in partition) for row in rows]
         self.part_of: list[range] = []
         self.group: list[int] = []
         for position, part in enumerate(parts):
@@ -104,7 +104,7 @@ class Rows:
         return there <= here + distance if is_end else there >= here + distance
 
 
-def known(value: Any) -> Any:
+def as_equal(value: Any) -> Any:
     """A value that equals itself: NaN as text."""
     return "nan" if value != value else value
 

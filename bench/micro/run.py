@@ -60,7 +60,7 @@ class Measured:
         return f"{self.name:22}{walls}{self.ratio():8.2f}{self.ratio(1):11.2f}{self.target:8.2f}  {verdict}"
 
 
-def chunked(columns: dict[str, Any]) -> Any:
+def cut_chunks(columns: dict[str, Any]) -> Any:
     import pyarrow as pa
 
     n = len(next(iter(columns.values())))
@@ -78,34 +78,34 @@ def sparse_keys(rng: Any, n: int) -> Any:
     return keys
 
 
-def grouped(n_groups: int) -> Callable[[Any, int], Tables]:
+def groups_of(n_groups: int) -> Callable[[Any, int], Tables]:
     def make(rng: Any, n: int) -> Tables:
         keys = sparse_keys(rng, min(n_groups, n))
-        return {"t": chunked({"k": keys[rng.integers(0, len(keys), n)], "v": rng.integers(0, 1000, n)})}
+        return {"t": cut_chunks({"k": keys[rng.integers(0, len(keys), n)], "v": rng.integers(0, 1000, n)})}
 
     return make
 
 
-def joined(n_keys: int) -> Callable[[Any, int], Tables]:
+def make_join(n_keys: int) -> Callable[[Any, int], Tables]:
     def make(rng: Any, n: int) -> Tables:
         keys = sparse_keys(rng, min(n_keys, n))
         probe = {"k": keys[rng.integers(0, len(keys), n)], "v": rng.integers(0, 1000, n)}
-        return {"t": chunked(probe), "b": chunked({"k": keys, "w": rng.integers(0, 1000, len(keys))})}
+        return {"t": cut_chunks(probe), "b": cut_chunks({"k": keys, "w": rng.integers(0, 1000, len(keys))})}
 
     return make
 
 
 def numbers(rng: Any, n: int) -> Tables:
-    return {"t": chunked({"k": rng.integers(0, 100, n), "v": rng.integers(0, 1000, n), "f": rng.random(n)})}
+    return {"t": cut_chunks({"k": rng.integers(0, 100, n), "v": rng.integers(0, 1000, n), "f": rng.random(n)})}
 
 
 def spread(rng: Any, n: int) -> Tables:
-    return {"t": chunked({"k": rng.integers(-(2**62), 2**62, n)})}
+    return {"t": cut_chunks({"k": rng.integers(-(2**62), 2**62, n)})}
 
 
 def three_keys(rng: Any, n: int) -> Tables:
     n //= 2
-    return {"t": chunked({"a": rng.integers(0, 100, n), "b": rng.integers(0, 1000, n), "c": rng.random(n)})}
+    return {"t": cut_chunks({"a": rng.integers(0, 100, n), "b": rng.integers(0, 1000, n), "c": rng.random(n)})}
 
 
 def rows() -> Iterator[Row]:
@@ -122,10 +122,12 @@ def rows() -> Iterator[Row]:
         return lambda frames: frames["t"].filter(pl.col("k") < percent).select("v", "f")
 
     for name, n, target in (("1K", 1000, 0.33), ("100K", 10**5, 0.33), ("1M", 10**6, 0.33), ("10M", 10**7, 0.33)):
-        yield Row(f"join {name}", joined(n), "select t.v, b.w from t join b on t.k = b.k", join, target)
+        yield Row(f"join {name}", make_join(n), "select t.v, b.w from t join b on t.k = b.k", join, target)
     groups = (("10", 10, 0.33), ("1K", 1000, 0.45), ("100K", 10**5, 0.33), ("1M", 10**6, 0.33), ("10M", 10**7, 0.33))
     for name, n, target in groups:
-        yield Row(f"group {name}", grouped(n), "select k, sum(v) as s, count(*) as n from t group by k", group, target)
+        yield Row(
+            f"group {name}", groups_of(n), "select k, sum(v) as s, count(*) as n from t group by k", group, target
+        )
     for percent in (1, 50, 99):
         yield Row(
             f"filter {percent} %",

@@ -161,7 +161,7 @@ def measure(suite: Suite, options: argparse.Namespace, kept: Kept) -> list[Case]
             assert_answers(runs["qcore"](text), Answer.of(oracle, text))
             for round_number in range(options.rounds):
                 for engine in list(runs)[:: 1 if round_number % 2 else -1]:
-                    case.seconds[engine].append(timed(runs[engine], text))
+                    case.seconds[engine].append(time_run(runs[engine], text))
         except Exception as error:
             case.failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         kept.add(case)
@@ -169,7 +169,7 @@ def measure(suite: Suite, options: argparse.Namespace, kept: Kept) -> list[Case]
     return cases
 
 
-def timed(run: Run, text: str) -> tuple[float, float]:
+def time_run(run: Run, text: str) -> tuple[float, float]:
     """Wall and processor seconds of one run."""
     gc.collect()
     wall, processor = time.perf_counter(), time.process_time()

@@ -74,7 +74,7 @@ class SampledStatistics(Mapping[str, ColumnStatistics]):
             index = self._data.schema.get_field_index(name)
             if index < 0:
                 raise KeyError(name)
-            found = self._found[name] = sampled(self._data.column(index), self._trusted)
+            found = self._found[name] = sample_statistics(self._data.column(index), self._trusted)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -84,7 +84,7 @@ class SampledStatistics(Mapping[str, ColumnStatistics]):
         return int(self._data.num_columns)
 
 
-def sampled(values: pa.ChunkedArray, trusted: bool = True) -> ColumnStatistics:
+def sample_statistics(values: pa.ChunkedArray, trusted: bool = True) -> ColumnStatistics:
     """Estimate the statistics of a column from at most SAMPLE_ROWS of its rows. The number of nulls is exact."""
     nulls = values.null_count
     n_values = len(values) - nulls

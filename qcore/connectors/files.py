@@ -116,7 +116,7 @@ class FileTable:
             in_names = {field.name for field in partitions}
             schema = pa.schema([field for field in found if field.name not in in_names] + partitions)
         self.schema = logical_schema(schema, self._name())
-        self._constants = [self._typed(file) for file in self._files]
+        self._constants = [self._read_types(file) for file in self._files]
         #: The versions of the Parquet files, and the statistics that were read from them.
         self._statistics: tuple[Any, TableStatistics] = (None, TableStatistics())
 
@@ -151,7 +151,7 @@ class FileTable:
             return read_schema(self._format, file.location)
         return FOOTERS.get(file.location).schema
 
-    def _typed(self, file: FoundFile) -> tuple[tuple[str, Any], ...]:
+    def _read_types(self, file: FoundFile) -> tuple[tuple[str, Any], ...]:
         values = []
         for name, text in file.partition_values:
             index = self.schema.get_field_index(name)

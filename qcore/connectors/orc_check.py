@@ -108,7 +108,7 @@ class OrcFootprint:
             raise pa.ArrowInvalid("its footer is longer than the file")
         self._types: list[_Type] = []
         self._stripes: list[_Stripe] = []
-        self._read_footer(self.unpacked(_read(file, self._size - 1 - n - footer_bytes, footer_bytes)))
+        self._read_footer(self.decompress_stream(_read(file, self._size - 1 - n - footer_bytes, footer_bytes)))
 
     def _read_footer(self, footer: bytes) -> None:
         for number, value in _fields(footer):
@@ -136,7 +136,7 @@ class OrcFootprint:
             raise pa.ArrowInvalid("its stripes are not those of its footer")
         stripe = self._stripes[number]
         start = stripe.offset + stripe.index_bytes + stripe.data_bytes
-        footer = self.unpacked(_read(file, start, stripe.footer_bytes))
+        footer = self.decompress_stream(_read(file, start, stripe.footer_bytes))
         streams, encodings = _stripe_footer(footer, stripe.offset)
         if len(encodings) < len(self._types):
             raise pa.ArrowInvalid("a stripe of it has fewer encodings than columns")
@@ -150,7 +150,7 @@ class OrcFootprint:
         for column in wanted:
             checked.require_column(column)
 
-    def unpacked(self, raw: bytes) -> bytes:
+    def decompress_stream(self, raw: bytes) -> bytes:
         """Decompress a stream. ArrowInvalid if it is damaged."""
         return b"".join(self.chunks(raw))
 
@@ -168,9 +168,9 @@ class OrcFootprint:
                 raise pa.ArrowInvalid("a compressed chunk of it ends after its stream")
             chunk = raw[at:end]
             at = end
-            yield chunk if head & 1 else self._decompressed(chunk)
+            yield chunk if head & 1 else self._decompress_chunk(chunk)
 
-    def _decompressed(self, chunk: bytes) -> bytes:
+    def _decompress_chunk(self, chunk: bytes) -> bytes:
         name = COMPRESSIONS[self._compression]
         try:
             if name == "zlib":
@@ -242,7 +242,7 @@ class _StripeCheck:
         stream = self._streams.get((column, PRESENT))
         if stream is None:
             return
-        raw = self._footprint.unpacked(_read(self._file, stream.start, stream.length))
+        raw = self._footprint.decompress_stream(_read(self._file, stream.start, stream.length))
         if not _all_present(raw, n):
             raise pa.ArrowInvalid("a map of it has a key that is null")
 
@@ -259,7 +259,7 @@ class _StripeCheck:
         stream = self._streams.get((column, LENGTH))
         if stream is None:
             return 0, 0
-        raw = self._footprint.unpacked(_read(self._file, stream.start, stream.length))
+        raw = self._footprint.decompress_stream(_read(self._file, stream.start, stream.length))
         try:
             return sum_of_lengths(raw, encoding in SECOND_VERSIONS)
         except ValueError as error:

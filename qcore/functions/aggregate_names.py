@@ -17,7 +17,7 @@ from qcore.functions.aggregates import aggregate_functions, aggregate_type, is_a
 from qcore.functions.calls import bind_call, unknown_function
 from qcore.functions.casts import bind_cast
 from qcore.functions.dialect import QCORE, Dialect
-from qcore.functions.typed import cast, constant, derived, engine_call, is_null, literal_value
+from qcore.functions.typed import cast, constant, derive_expr, engine_call, is_null, literal_value
 from qcore.record import record
 
 #: A key of the ORDER BY inside an aggregate call: value, descending, nulls first.
@@ -150,10 +150,10 @@ def _geometric_mean(of: _Aggregation) -> Bound:
 
 def _standard_error(of: _Aggregation) -> Bound:
     deviation, count = of.call("stddev_pop", *of.arguments), of.call("count", *of.arguments)
-    return derived(lambda a, n: call("divide", a, Call("sqrt", (n,))), deviation, count)
+    return derive_expr(lambda a, n: call("divide", a, Call("sqrt", (n,))), deviation, count)
 
 
-def _known(*values: Bound) -> list[Bound]:
+def _are_known(*values: Bound) -> list[Bound]:
     return [engine_call("is_not_null", value) for value in values]
 
 
@@ -165,7 +165,7 @@ def _extreme_of(descending: bool) -> _Build:
 
     def build(of: _Aggregation) -> Bound:
         value, key, *count = of.arguments
-        rows, order = of.where(*_known(value, key)), [(key, descending, False)]
+        rows, order = of.where(*_are_known(value, key)), [(key, descending, False)]
         return rows.call("first", value, order=order) if not count else _first_of(rows, value, order, count[0])
 
     return build
@@ -178,7 +178,7 @@ def _extreme(function: str, descending: bool) -> _Build:
         value, *count = of.arguments
         if not count:
             return of.call(function, value)
-        return _first_of(of.where(*_known(value)), value, [(value, descending, False)], count[0])
+        return _first_of(of.where(*_are_known(value)), value, [(value, descending, False)], count[0])
 
     return build
 
@@ -210,7 +210,7 @@ def _quantile(function: str) -> _Build:
             raise PlanError(f"{of.name} takes a list of at least one fraction")
         each = [of.call(function, value, _fraction(fraction)) for fraction in wanted]
         found = engine_call("greater", of.call("count", value), constant(0))
-        return derived(lambda test, made: Case(((test, made),)), found, engine_call("list_value", *each))
+        return derive_expr(lambda test, made: Case(((test, made),)), found, engine_call("list_value", *each))
 
     return build
 
@@ -226,12 +226,12 @@ def _string_agg(of: _Aggregation) -> Bound:
     return of.call("string_agg", text, *(between or (constant(","),)))
 
 
-def _collected(distinct: bool) -> _Build:
+def _collect_values(distinct: bool) -> _Build:
     """Spark's collect_list: without nulls, and an empty list for no rows."""
 
     def build(of: _Aggregation) -> Bound:
         (value,) = of.arguments
-        rows = replace(of.where(*_known(value)), distinct=of.distinct or distinct)
+        rows = replace(of.where(*_are_known(value)), distinct=of.distinct or distinct)
         return engine_call("coalesce", rows.call("array_agg", value), constant([], pa.list_(value.type)))
 
     return build
@@ -270,8 +270,8 @@ _BUILDERS: dict[str, _Build] = {
     "string_agg": _string_agg,
 }  # fmt: skip
 _SPARK: dict[str, _Build] = {
-    "collect_list": _collected(False),
-    "collect_set": _collected(True),
+    "collect_list": _collect_values(False),
+    "collect_set": _collect_values(True),
     "percentile": _quantile("quantile_cont"),
     "any": _plain("bool_or"),
     "some": _plain("bool_or"),

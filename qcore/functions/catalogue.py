@@ -37,11 +37,11 @@ from qcore.functions.signatures import (
     MANY,
     Function,
     Signature,
-    fixed,
     literal_function,
     n_arguments,
     numbers,
     shown_call,
+    take_types,
 )
 from qcore.record import record
 
@@ -205,7 +205,7 @@ def _nullif(types: Types) -> Signature:
 
 
 def _length(types: Types) -> Signature:
-    return Signature(INT64, tuple(types)) if pa.types.is_nested(types[0]) else fixed(INT64, STRING).resolve(types)
+    return Signature(INT64, tuple(types)) if pa.types.is_nested(types[0]) else take_types(INT64, STRING).resolve(types)
 
 
 def _concat(types: Types) -> Signature:
@@ -234,7 +234,7 @@ def _epoch(types: Types) -> Signature:
 def _finite(types: Types) -> Signature:
     if pa.types.is_date(types[0]) or pa.types.is_timestamp(types[0]):
         return Signature(BOOL, (types[0],))
-    return fixed(BOOL, FLOAT64).resolve(types)
+    return take_types(BOOL, FLOAT64).resolve(types)
 
 
 def _octets(types: Types) -> Signature:
@@ -323,32 +323,32 @@ _SCALAR: dict[str, Function] = {
     "nullif": Function(2, 2, _nullif, "any, any", "as the first"),
     "greatest": Function(1, MANY, _unify, "any, …", "as the arguments"),
     "least": Function(1, MANY, _unify, "any, …", "as the arguments"),
-    "substring": fixed(STRING, STRING, INT64, INT64, optional=1),
+    "substring": take_types(STRING, STRING, INT64, INT64, optional=1),
     "length": Function(1, 1, _length, "text or list", "integer"),
-    "upper": fixed(STRING, STRING),
-    "lower": fixed(STRING, STRING),
-    "trim": fixed(STRING, STRING, STRING, optional=1),
-    "ltrim": fixed(STRING, STRING, STRING, optional=1),
-    "rtrim": fixed(STRING, STRING, STRING, optional=1),
-    "left": fixed(STRING, STRING, INT64),
-    "right": fixed(STRING, STRING, INT64),
-    "replace": fixed(STRING, STRING, STRING, STRING),
-    "position": fixed(INT64, STRING, STRING),
+    "upper": take_types(STRING, STRING),
+    "lower": take_types(STRING, STRING),
+    "trim": take_types(STRING, STRING, STRING, optional=1),
+    "ltrim": take_types(STRING, STRING, STRING, optional=1),
+    "rtrim": take_types(STRING, STRING, STRING, optional=1),
+    "left": take_types(STRING, STRING, INT64),
+    "right": take_types(STRING, STRING, INT64),
+    "replace": take_types(STRING, STRING, STRING, STRING),
+    "position": take_types(INT64, STRING, STRING),
     "concat": Function(1, MANY, _concat, "any, …", "text; of bytes bytes"),
     "concat_ws": Function(2, MANY, _joined_text, "text, any, …", "text"),
-    "reverse": fixed(STRING, STRING),
-    "repeat": fixed(STRING, STRING, INT64),
-    "lpad": fixed(STRING, STRING, INT64, STRING, optional=1),
-    "rpad": fixed(STRING, STRING, INT64, STRING, optional=1),
-    "split_part": fixed(STRING, STRING, STRING, INT64),
+    "reverse": take_types(STRING, STRING),
+    "repeat": take_types(STRING, STRING, INT64),
+    "lpad": take_types(STRING, STRING, INT64, STRING, optional=1),
+    "rpad": take_types(STRING, STRING, INT64, STRING, optional=1),
+    "split_part": take_types(STRING, STRING, STRING, INT64),
     "octet_length": Function(1, 1, _octets, "text or bytes", "integer"),
     "bit_length": Function(1, 1, _octets, "text or bytes", "integer"),
-    "ascii": fixed(INT64, STRING),
-    "chr": fixed(STRING, INT64),
+    "ascii": take_types(INT64, STRING),
+    "chr": take_types(STRING, INT64),
     "trunc": Function(1, 2, _trunc, "number, [integer]", "as the number"),
-    "factorial": fixed(INT64, INT64),
-    "make_date": fixed(DATE, INT64, INT64, INT64),
-    "last_day": fixed(DATE, DATE),
+    "factorial": take_types(INT64, INT64),
+    "make_date": take_types(DATE, INT64, INT64, INT64),
+    "last_day": take_types(DATE, DATE),
     "to_timestamp": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
     "to_timestamp_seconds": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
     "to_timestamp_millis": Function(1, 1, _to_timestamp, "number or text", "timestamp"),
@@ -367,23 +367,23 @@ for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_eq
 for _name in ("is_distinct_from", "is_not_distinct_from"):
     _SCALAR[_name] = Function(2, 2, _comparison, "any, any", "boolean")
 for _name in ("like", "not_like", "ilike", "not_ilike"):
-    _SCALAR[_name] = fixed(BOOL, STRING, STRING, STRING, optional=1)
+    _SCALAR[_name] = take_types(BOOL, STRING, STRING, STRING, optional=1)
 for _name in ("starts_with", "ends_with", "contains"):
-    _SCALAR[_name] = fixed(BOOL, STRING, STRING)
+    _SCALAR[_name] = take_types(BOOL, STRING, STRING)
 for _name in (
     "sin", "cos", "tan", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt",
     "log10", "log2", "degrees", "radians", "sqrt", "exp", "ln",
 ):  # fmt: skip
-    _SCALAR[_name] = fixed(FLOAT64, FLOAT64)
+    _SCALAR[_name] = take_types(FLOAT64, FLOAT64)
 for _name in ("atan2", "log", "power"):
-    _SCALAR[_name] = fixed(FLOAT64, FLOAT64, FLOAT64)
-_SCALAR["is_nan"] = fixed(BOOL, FLOAT64)
+    _SCALAR[_name] = take_types(FLOAT64, FLOAT64, FLOAT64)
+_SCALAR["is_nan"] = take_types(BOOL, FLOAT64)
 for _name in ("is_infinite", "is_finite"):
     _SCALAR[_name] = Function(1, 1, _finite, "number, date or timestamp", "boolean")
 for _name in (
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_shift_left", "bitwise_shift_right", "gcd", "lcm",
 ):  # fmt: skip
-    _SCALAR[_name] = fixed(INT64, INT64, INT64)
+    _SCALAR[_name] = take_types(INT64, INT64, INT64)
 
 # Parts of a date or time; call("year", x) and call("extract", "year", x) mean the same.
 PARTS = (

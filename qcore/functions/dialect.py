@@ -101,8 +101,8 @@ class Dialect:
                 raise ValueError(f"{field.name} is one of {', '.join(_CHOICES[field.name])}, not {value!r}")
 
     @staticmethod
-    def named(dialect: Dialect | str | None) -> Dialect:
-        """A dialect by name: 'qcore', 'duckdb', 'postgresql' or 'spark'. A Dialect is returned unchanged.
+    def find(dialect: Dialect | str | None) -> Dialect:
+        """Find a dialect by its name: 'qcore', 'duckdb', 'postgresql' or 'spark'. A Dialect is returned unchanged.
 
         Raises
         ------

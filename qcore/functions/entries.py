@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Expr
 from qcore.functions.signatures import MANY
-from qcore.functions.typed import derived
+from qcore.functions.typed import derive_expr
 from qcore.record import record
 
 #: Makes the expression of a call from the dialect and the arguments.
@@ -40,6 +40,6 @@ def entry(takes: str, gives: str, build: Build) -> Entry:
     return Entry(takes, gives, build, len(needed), MANY if "…" in words else len(words))
 
 
-def written(takes: str, gives: str, build: Callable[..., Expr]) -> Entry:
+def expr_entry(takes: str, gives: str, build: Callable[..., Expr]) -> Entry:
     """Make an entry of a function that is an expression over others for all types of arguments."""
-    return entry(takes, gives, lambda dialect, *arguments: derived(build, *arguments))
+    return entry(takes, gives, lambda dialect, *arguments: derive_expr(build, *arguments))

@@ -15,7 +15,7 @@ from qcore.expression.tree import Call, Case, Column, call, close_lambda
 from qcore.expression.types import BOOL, DECIMAL_DIGITS_MAX, TypeMismatch, common_type, plain
 from qcore.functions.catalogue import resolve
 from qcore.functions.nested import element_type
-from qcore.functions.typed import constant, derived, engine_call
+from qcore.functions.typed import constant, derive_expr, engine_call
 
 #: The value of a lambda's body, from the values of its parameters.
 BindBody = Callable[[Sequence[Bound]], Bound]
@@ -68,15 +68,15 @@ def bind_lambda(
                 f"{name} takes a lambda of two parameters: lambda sofar, x: sofar + x; a list with places is "
                 "list_zip(l, range(1, len(l) + 1))"
             )
-        return _reduced(name, lists, element, bind, new_name, first)
+        return _bind_reduce(name, lists, element, bind, new_name, first)
     if not 1 <= n_parameters <= 2 or first is not None:
         raise PlanError(f"{name} takes a list and a lambda of an element and, optionally, its position")
     if n_parameters == 1:
-        return _mapped(own, lists, element, lambda value: bind([value]), new_name)
+        return _bind_with_position(own, lists, element, lambda value: bind([value]), new_name)
     return _with_places(own, lists, bind, new_name)
 
 
-def _mapped(
+def _bind_with_position(
     own: str, lists: Bound, element: pa.DataType, bind: Callable[[Bound], Bound], new: Callable[[], str]
 ) -> Bound:
     name = new()
@@ -90,12 +90,12 @@ def _mapped(
 
 def _with_places(own: str, lists: Bound, bind: BindBody, new: Callable[[], str]) -> Bound:
     """Bind a lambda whose second parameter is the element's position. Elements and positions are zipped."""
-    pairs = _zipped(lists)
+    pairs = _zip_positions(lists)
     pair = plain(element_type(pairs.type))
-    made = _mapped(own, pairs, pair, lambda value: bind(_parts(value)), new)
+    made = _bind_with_position(own, pairs, pair, lambda value: bind(_parts(value)), new)
     if own == "list_filter":
-        made = _mapped("list_transform", made, pair, lambda value: _parts(value)[0], new)
-    return derived(lambda of, result: Case(((call("is_not_null", of), result),)), lists, made)
+        made = _bind_with_position("list_transform", made, pair, lambda value: _parts(value)[0], new)
+    return derive_expr(lambda of, result: Case(((call("is_not_null", of), result),)), lists, made)
 
 
 def bind_comprehension(
@@ -103,19 +103,19 @@ def bind_comprehension(
 ) -> Bound:
     """[value for element, place in lists if condition]. PlanError as bind_lambda."""
     if n_parameters == 2 and condition is not None:
-        pairs = _zipped(lists)
+        pairs = _zip_positions(lists)
 
         def of_pair(bind: BindBody) -> BindBody:
             return lambda pair: bind(_parts(pair[0]))
 
         made = bind_comprehension(pairs, 1, of_pair(condition), of_pair(value), new_name)
-        return derived(lambda of, result: Case(((call("is_not_null", of), result),)), lists, made)
+        return derive_expr(lambda of, result: Case(((call("is_not_null", of), result),)), lists, made)
     if condition is not None:
         lists = bind_lambda("list_filter", lists, n_parameters, condition, new_name)
     return bind_lambda("list_transform", lists, n_parameters, value, new_name)
 
 
-def _zipped(lists: Bound) -> Bound:
+def _zip_positions(lists: Bound) -> Bound:
     """The list of pairs of elements and their positions."""
     places = engine_call("generate_series", constant(1), engine_call("list_length", lists))
     return engine_call("list_zip", lists, places)
@@ -125,7 +125,7 @@ def _parts(pair: Bound) -> list[Bound]:
     return [engine_call("struct_extract", pair, constant(key)) for key in ("1", "2")]
 
 
-def _reduced(
+def _bind_reduce(
     name: str, lists: Bound, element: pa.DataType, bind: BindBody, new: Callable[[], str], first: Bound | None
 ) -> Bound:
     columns = (new(), new())

@@ -33,12 +33,12 @@ from qcore.functions.arrow.formats import WRITTEN_FUNCTIONS
 from qcore.functions.arrow.list_layouts import large_lists, spans
 from qcore.functions.arrow.list_statistics import LIST_STATISTICS
 from qcore.functions.arrow.list_vectors import LIST_VECTORS
-from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
+from qcore.functions.arrow.looking import LOOK_ROWS, look_between, pylist, that_looks
 from qcore.functions.arrow.numbers import NUMBER_FUNCTIONS
 from qcore.functions.arrow.paths import PATH_FUNCTIONS
 from qcore.functions.arrow.scalar import ARROW_FUNCTIONS, ArrowFunction, Kernel, as_array, by_pattern, n_rows
 from qcore.functions.arrow.text_distances import TEXT_DISTANCES
-from qcore.functions.signatures import MANY, Function, Signature, fixed, literal_function
+from qcore.functions.signatures import MANY, Function, Signature, literal_function, take_types
 from qcore.late_module import late_module
 from qcore_ext.compute.arrow_call import check_memory
 from qcore_ext.data.nested import take_rows
@@ -57,7 +57,7 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
     def kernel(*arguments: pa.Array | pa.Scalar) -> list[Any]:
         n = n_rows(arguments)
         columns = [pylist(a) if isinstance(a, pa.Array) else [a.as_py()] * n for a in arguments]
-        rows = looked(list(zip(*columns, strict=True)), 1 if _has_lists(arguments) else LOOK_ROWS)
+        rows = look_between(list(zip(*columns, strict=True)), 1 if _has_lists(arguments) else LOOK_ROWS)
         return [None if keeps_null and None in row else function(*row) for row in map(list, rows)]
 
     return that_looks(kernel)
@@ -120,7 +120,7 @@ def _series(*bounds: int, inclusive: bool) -> list[int]:
     if (stop - start) // by > SERIES_MAX:
         raise ValueError(f"a list of more than {SERIES_MAX} elements; use FROM range(…), which has no limit")
     check_memory(len(numbers) * _ELEMENT_BYTES)
-    return list(looked(numbers))
+    return list(look_between(numbers))
 
 
 # --- taking apart ---
@@ -191,7 +191,7 @@ def _map_items(which: int) -> Kernel:
 
 def _map_extract(entries: list[tuple[Any, Any]], key: Any) -> list[Any]:
     wanted = _key(key)
-    return [value for given, value in looked(entries) if _key(given) == wanted]
+    return [value for given, value in look_between(entries) if _key(given) == wanted]
 
 
 # --- searching and computing ---
@@ -230,38 +230,38 @@ def _position(elements: list[Any] | None, wanted: Any) -> int | None:
     if elements is None:
         return None
     key = _key(wanted)
-    return next((place for place, element in enumerate(looked(elements), 1) if _key(element) == key), None)
+    return next((place for place, element in enumerate(look_between(elements), 1) if _key(element) == key), None)
 
 
 def _without(elements: list[Any], old: Any) -> list[Any]:
     key = _key(old)
-    return [element for element in looked(elements) if _key(element) != key]
+    return [element for element in look_between(elements) if _key(element) != key]
 
 
 def _has_any(elements: list[Any], others: list[Any]) -> bool:
-    keys = set(map(_key, looked(others)))
-    return any(element is not None and _key(element) in keys for element in looked(elements))
+    keys = set(map(_key, look_between(others)))
+    return any(element is not None and _key(element) in keys for element in look_between(elements))
 
 
 def _has_all(elements: list[Any], others: list[Any]) -> bool:
-    keys = set(map(_key, looked(elements)))
-    return all(other is None or _key(other) in keys for other in looked(others))
+    keys = set(map(_key, look_between(elements)))
+    return all(other is None or _key(other) in keys for other in look_between(others))
 
 
 def _intersection(elements: list[Any], others: list[Any] | None) -> list[Any]:
     """The elements of the second list that the first also has, without repetitions and nulls."""
-    keys = {_key(element) for element in looked(elements) if element is not None}
+    keys = {_key(element) for element in look_between(elements) if element is not None}
     return [other for other in _distinct(others or []) if other is not None and _key(other) in keys]
 
 
 def _difference(elements: list[Any], others: list[Any]) -> list[Any]:
     """The elements of the first list that the second does not have, without repetitions."""
-    keys = set(map(_key, looked(others)))
+    keys = set(map(_key, look_between(others)))
     return [element for element in _distinct(elements) if _key(element) not in keys]
 
 
 def _count_distinct(elements: list[Any]) -> int:
-    return len({_key(element) for element in looked(elements) if element is not None})
+    return len({_key(element) for element in look_between(elements) if element is not None})
 
 
 def _order(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[int]:
@@ -281,7 +281,7 @@ def _resize(elements: list[Any] | None, size: int | None, filling: Any = None) -
     return [*elements, *[filling] * ((size or 0) - len(elements))][: size or 0]
 
 
-def _joined(elements: list[Any], between: str, null: str | None = None) -> str:
+def _join_texts(elements: list[Any], between: str, null: str | None = None) -> str:
     shown = [null if element is None else element for element in elements]
     return between.join(str(element) for element in shown if element is not None)
 
@@ -299,7 +299,7 @@ def _zip(*lists: list[Any] | None) -> list[Any]:
 
 def _distinct(elements: list[Any]) -> list[Any]:
     kept: dict[Any, Any] = {}
-    for element in looked(elements):
+    for element in look_between(elements):
         kept.setdefault(_key(element), element)
     return list(kept.values())
 
@@ -317,11 +317,11 @@ def _total(elements: list[Any]) -> Any:
 
 
 def _extreme(choose: Callable[..., Any]) -> Kernel:
-    def chosen(elements: list[Any]) -> Any:
+    def choose_element(elements: list[Any]) -> Any:
         present = [element for element in elements if element is not None]
-        return choose(looked(present), key=_key) if present else None
+        return choose(look_between(present), key=_key) if present else None
 
-    return _by_row(chosen)
+    return _by_row(choose_element)
 
 
 def _split_regex(text: pa.Array, pattern: str) -> pa.Array:
@@ -406,7 +406,7 @@ def _with_element(result: pa.DataType | None, list_first: bool = True) -> Functi
     return Function(2, 2, resolve, "list, element" if list_first else "element, list", "list or as named")
 
 
-def _resized() -> Function:
+def _resize_types() -> Function:
     def resolve(types: Types) -> Signature:
         common = merged_type([plain(element_type(types[0])), *types[2:]])
         return Signature(pa.list_(common), (pa.list_(common), INT64, *(common for _ in types[2:])))
@@ -480,7 +480,7 @@ def _item_type(type_: pa.MapType) -> pa.DataType:
 def _merged_maps(*maps: list[tuple[Any, Any]] | None) -> list[tuple[Any, Any]] | None:
     """The entries of all maps. Of entries with the same key, the last is kept."""
     given = [entries for entries in maps if entries is not None]
-    merged = {_key(key): (key, value) for entries in given for key, value in looked(entries)}
+    merged = {_key(key): (key, value) for entries in given for key, value in look_between(entries)}
     return list(merged.values()) if given else None
 
 
@@ -493,7 +493,7 @@ def _of_map(result: Callable[[pa.MapType], pa.DataType], n: int = 1) -> Function
     return Function(n, n, resolve, "map" + ", key" * (n - 1), "list")
 
 
-def _zipped(types: Types) -> Signature:
+def _zip_types(types: Types) -> Signature:
     fields = [(str(place), element_type(type_)) for place, type_ in enumerate(types, 1)]
     return Signature(pa.list_(pa.struct(fields)), tuple(types))
 
@@ -545,7 +545,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _by_row(lambda *bounds: _series(*bounds, inclusive=True)),
     ),
     "string_split": ArrowFunction(Function(2, 3, _texts, "text, text, [text]", "list"), _by_row(_split)),
-    "string_split_regex": ArrowFunction(fixed(pa.list_(STRING), STRING, STRING), by_pattern(_split_regex)),
+    "string_split_regex": ArrowFunction(take_types(pa.list_(STRING), STRING, STRING), by_pattern(_split_regex)),
     "list_length": ArrowFunction(_of_list(lambda _: INT64, gives="integer"), _length),
     "list_extract": ArrowFunction(_of_list(_same_element, INT64, gives="element"), _list_extract),
     "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),
@@ -564,7 +564,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     "list_has_any": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_any)),
     "list_has_all": ArrowFunction(_lists(BOOL, 2, 2), _by_row(_has_all)),
     "list_zip": ArrowFunction(
-        Function(1, MANY, _zipped, "list, …", "list of structs"), _by_row(_zip, keeps_null=False), takes_null=True
+        Function(1, MANY, _zip_types, "list, …", "list of structs"), _by_row(_zip, keeps_null=False), takes_null=True
     ),
     "list_intersect": ArrowFunction(
         _lists(None, 2, 2),
@@ -581,7 +581,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         _of_list(_same_element, gives="element"),
         _by_row(lambda elements: next((element for element in elements if element is not None), None)),
     ),
-    "list_resize": ArrowFunction(_resized(), _by_row(_resize, keeps_null=False), takes_null=True),
+    "list_resize": ArrowFunction(_resize_types(), _by_row(_resize, keeps_null=False), takes_null=True),
     "list_distinct": ArrowFunction(_of_list(_same_list), _by_row(_distinct)),
     "list_reverse": ArrowFunction(_of_list(_same_list), _by_row(lambda elements: elements[::-1])),
     "list_sort": ArrowFunction(_of_list(_same_list, STRING, STRING, optional=2), _by_row(_sort)),
@@ -589,7 +589,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     "list_min": ArrowFunction(_of_list(_same_element, gives="element"), _extreme(min)),
     "list_max": ArrowFunction(_of_list(_same_element, gives="element"), _extreme(max)),
     "array_to_string": ArrowFunction(
-        _of_list(lambda _: STRING, STRING, STRING, optional=1, gives="text"), _by_row(_joined)
+        _of_list(lambda _: STRING, STRING, STRING, optional=1, gives="text"), _by_row(_join_texts)
     ),
     "flatten": ArrowFunction(
         Function(1, 1, _flat, "list of lists", "list"), _by_row(lambda lists: _concat(*lists) or [])

@@ -22,7 +22,7 @@ from qcore.expression.types import (
 )
 from qcore.functions.dialect import Dialect
 from qcore.functions.entries import Table, entry
-from qcore.functions.typed import cast, constant, derived, engine_call, is_literal, is_null, literal_value
+from qcore.functions.typed import cast, constant, derive_expr, engine_call, is_literal, is_null, literal_value
 from qcore.functions.variants import dialect_call
 
 _STAMP = pa.timestamp("us")
@@ -54,18 +54,18 @@ def _is_mixed(a: Bound, b: Bound) -> bool:
 def _arithmetic(function: str) -> Callable[..., Bound]:
     def build(dialect: Dialect, *arguments: Bound) -> Bound:
         if len(arguments) == 1:
-            return _signed(function, arguments[0])
+            return _sign_value(function, arguments[0])
         a, b = _integers(*arguments)
         if _is_mixed(a, b):
             a, b = cast(a, _UINT64_DIGITS), cast(b, _UINT64_DIGITS)
         if function == "multiply":
             return _product(a, b)
-        return _moved(function, a, b)
+        return _add_or_subtract(function, a, b)
 
     return build
 
 
-def _signed(function: str, value: Bound) -> Bound:
+def _sign_value(function: str, value: Bound) -> Bound:
     if function == "add":
         engine_call("negate", value)  # the same types
         return value
@@ -78,7 +78,7 @@ def _signed(function: str, value: Bound) -> Bound:
     return constant(-number, value.type)
 
 
-def _moved(function: str, a: Bound, b: Bound) -> Bound:
+def _add_or_subtract(function: str, a: Bound, b: Bound) -> Bound:
     """A sum or difference of numbers, dates, times and intervals."""
     lists = [is_list_of_any_layout(plain(side.type)) for side in (a, b)]
     if function == "add" and all(lists):
@@ -102,7 +102,9 @@ def _moved(function: str, a: Bound, b: Bound) -> Bound:
 
 def _at_time(date: Bound, time: Bound) -> Bound:
     micros = Cast(Cast(Cast(time.expr, pa.time64("us")), INT64), pa.duration("us"))
-    return derived(lambda when, span: Call("add", (when, span)), cast(date, _STAMP), Bound(micros, pa.duration("us")))
+    return derive_expr(
+        lambda when, span: Call("add", (when, span)), cast(date, _STAMP), Bound(micros, pa.duration("us"))
+    )
 
 
 def is_of_whole_days(span: Expr) -> bool:
@@ -183,7 +185,7 @@ def comparison(function: str) -> Callable[..., Bound]:
     return build
 
 
-def _connected(name: str) -> Callable[..., Bound]:
+def _connect_conditions(name: str) -> Callable[..., Bound]:
     """and, or: nested binary calls become one call."""
 
     def build(dialect: Dialect, *arguments: Bound) -> Bound:
@@ -199,13 +201,13 @@ def _connected(name: str) -> Callable[..., Bound]:
 
 def _between(dialect: Dialect, value: Bound, low: Bound, high: Bound) -> Bound:
     compare = [comparison("greater_equal")(dialect, value, low), comparison("less_equal")(dialect, value, high)]
-    return _connected("and")(dialect, *compare)
+    return _connect_conditions("and")(dialect, *compare)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def _joined(dialect: Dialect, a: Bound, b: Bound) -> Bound:
+def _concatenate(dialect: Dialect, a: Bound, b: Bound) -> Bound:
     """The operator ||: null if a side is."""
     types = [plain(side.type) for side in (a, b)]
     lists = [is_list_of_any_layout(type_) for type_ in types]
@@ -239,7 +241,7 @@ def _similar(dialect: Dialect, text: Bound, pattern: Bound) -> Bound:
     return dialect_call(dialect, "similar_to", text, pattern)
 
 
-def _negated(build: Callable[..., Bound]) -> Callable[..., Bound]:
+def _negate(build: Callable[..., Bound]) -> Callable[..., Bound]:
     return lambda dialect, *arguments: engine_call("not", build(dialect, *arguments))
 
 
@@ -302,13 +304,13 @@ OPERATORS: Table = {
     "**": "power",
     "^": entry(_NUMBERS, "number; with caret='xor' integer", _caret),
     "~": entry("integer, [text]; text, text", "integer; boolean", lambda dialect, *arguments: (
-        derived(_complement, *arguments) if len(arguments) == 1 else _matches()(dialect, *arguments)
+        derive_expr(_complement, *arguments) if len(arguments) == 1 else _matches()(dialect, *arguments)
     )),
     "&": "bitwise_and",
     "|": "bitwise_or",
     "<<": "bitwise_shift_left",
     ">>": "bitwise_shift_right",
-    "||": entry("any, any", "text or bytes or list", _joined),
+    "||": entry("any, any", "text or bytes or list", _concatenate),
     **{
         sign: entry("any, any", "boolean", comparison(function))
         for sign, function in {
@@ -323,27 +325,27 @@ OPERATORS: Table = {
             "is_not_distinct_from",
         )
     },
-    "and": entry("boolean, …", "boolean", _connected("and")),
-    "or": entry("boolean, …", "boolean", _connected("or")),
+    "and": entry("boolean, …", "boolean", _connect_conditions("and")),
+    "or": entry("boolean, …", "boolean", _connect_conditions("or")),
     "between": entry("any, any, any", "boolean", _between),
     "add": "+",
     "subtract": "-",
     "multiply": "*",
     "like": entry("text, text, [text]", "boolean", _like("like")),
     "ilike": entry("text, text, [text]", "boolean", _like("ilike")),
-    "not_like": entry("text, text, [text]", "boolean", _negated(_like("like"))),
-    "not_ilike": entry("text, text, [text]", "boolean", _negated(_like("ilike"))),
+    "not_like": entry("text, text, [text]", "boolean", _negate(_like("like"))),
+    "not_ilike": entry("text, text, [text]", "boolean", _negate(_like("ilike"))),
     "~~": "like",
     "~~*": "ilike",
     "!~~": "not_like",
     "!~~*": "not_ilike",
     "similar_to": entry("text, text", "boolean", _similar),
-    "not_similar_to": entry("text, text", "boolean", _negated(_similar)),
+    "not_similar_to": entry("text, text", "boolean", _negate(_similar)),
     "glob": entry("text, text", "boolean", _glob),
     "~~~": "glob",
     "~*": entry("text, text", "boolean", _matches("i")),
-    "!~": entry("text, text", "boolean", _negated(_matches())),
-    "!~*": entry("text, text", "boolean", _negated(_matches("i"))),
+    "!~": entry("text, text", "boolean", _negate(_matches())),
+    "!~*": entry("text, text", "boolean", _negate(_matches("i"))),
     "^@": "starts_with",
     "at_time_zone": entry("timestamp, zone", "an instant's local time; a local time's instant", _at_time_zone),
     "timezone": entry("zone, timestamp", "an instant's local time; a local time's instant",

@@ -75,7 +75,7 @@ def converts(given: pa.DataType, wanted: pa.DataType) -> bool:
     return pa.types.is_integer(given) and wanted == INT64
 
 
-def fixed(result: pa.DataType, *wanted: pa.DataType, optional: int = 0) -> Function:
+def take_types(result: pa.DataType, *wanted: pa.DataType, optional: int = 0) -> Function:
     """A function of these types. The last `optional` arguments may be omitted."""
 
     def resolve(types: Types) -> Signature:

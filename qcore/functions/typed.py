@@ -26,7 +26,7 @@ def derive(expr: Expr, known: Sequence[Bound]) -> Bound:
     return Bound(expr, expr_type(expr, _NO_COLUMNS, {id(bound.expr): bound.type for bound in known}))
 
 
-def derived(build: Callable[..., Expr], *arguments: Bound) -> Bound:
+def derive_expr(build: Callable[..., Expr], *arguments: Bound) -> Bound:
     """The expression that `build` returns for the arguments' expressions, with its type."""
     return derive(build(*(argument.expr for argument in arguments)), arguments)
 
@@ -34,7 +34,7 @@ def derived(build: Callable[..., Expr], *arguments: Bound) -> Bound:
 def engine_call(function: str, *arguments: Bound) -> Bound:
     """A call of a function by the engine's name for it. PlanError unless the types fit."""
     if function == "extract":
-        return derived(lambda *parts: Call(function, parts), *arguments)
+        return derive_expr(lambda *parts: Call(function, parts), *arguments)
     parts = tuple(argument.expr for argument in arguments)
     _, types = suit_literals(function, parts, [argument.type for argument in arguments])
     return Bound(Call(function, parts), resolve(function, types, parts).result)

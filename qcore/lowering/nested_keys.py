@@ -45,7 +45,7 @@ def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | 
 
     `widens`: the columns of its inputs may get wider types than their schemas say.
     """
-    return _Replacing(node.id, widens).replaced(node)
+    return _Replacing(node.id, widens).replace_node(node)
 
 
 class _Replacing:
@@ -56,7 +56,7 @@ class _Replacing:
         self.widens = widens
         self.token = object()
 
-    def replaced(self, node: p.PlanNode) -> p.PlanNode | None:
+    def replace_node(self, node: p.PlanNode) -> p.PlanNode | None:
         if any(isinstance(child, EncodedValues) for child in node.children):
             return None  # replaced before
         if isinstance(node, (p.OrderBy, p.TopN)):
@@ -107,7 +107,7 @@ class _Replacing:
             self.id, schema, node, pairs, planned, frozenset(blocks), kept, carries, self.widens, self.token
         )
 
-    def compared(self, schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    def select_compared(self, schema: pa.Schema, names: Iterable[str]) -> list[str]:
         """Those of the columns that are compared by bytes."""
         return [name for name in names if self.is_compared(schema.field(name).type)]
 
@@ -116,7 +116,7 @@ class _Replacing:
     def sort(self, node: p.OrderBy | p.TopN) -> p.PlanNode | None:
         """OrderBy keeps nested columns. TopN carries those that may come."""
         carries = self.widens and isinstance(node, p.TopN)
-        named = self.compared(node.schema, (key.column for key in node.keys))
+        named = self.select_compared(node.schema, (key.column for key in node.keys))
         child, keys = self.encode(node.child, named, "order", carries)
         if child is node.child:
             return None
@@ -125,7 +125,7 @@ class _Replacing:
         return self.decode(ordered, node.schema, {}, dropped=keys.values(), carries=carries)
 
     def partition(self, node: p.LocalPartition) -> p.PlanNode | None:
-        child, keys = self.encode(node.child, self.compared(node.schema, node.keys), "by")
+        child, keys = self.encode(node.child, self.select_compared(node.schema, node.keys), "by")
         if not keys:
             return None
         by = tuple(keys.get(name, name) for name in node.keys)
@@ -137,7 +137,7 @@ class _Replacing:
         pairs = [
             (left, right)
             for left, right in zip(node.left_keys, node.right_keys, strict=True)
-            if self.compared(node.left.schema, [left]) or self.compared(node.right.schema, [right])
+            if self.select_compared(node.left.schema, [left]) or self.select_compared(node.right.schema, [right])
         ]
         if not pairs:
             return None
@@ -155,17 +155,17 @@ class _Replacing:
         return select_columns(node.id, joined, node.schema.names)
 
     def aggregate(self, node: p.Aggregate) -> p.PlanNode | None:
-        return _Aggregation(self, node).replaced()
+        return _Aggregation(self, node).replace_node()
 
     def window(self, node: p.Window) -> p.PlanNode | None:
         """Windows over bytes. Keys become bytes that are equal if the values are; other nested columns become blocks,
         which keep the exact value.
         """
         schema = node.child.schema
-        by = self.compared(schema, [*node.partition_by, *(key.column for key in node.order_by)])
+        by = self.select_compared(schema, [*node.partition_by, *(key.column for key in node.order_by)])
         calls = [(one, self.is_compared(self.argument_type(one, schema))) for one in node.calls]
         by += [one.argument for one, is_compared in calls if is_compared and one.argument and _needs_order(one)]
-        by += self.compared(schema, (key.column for one in node.calls for key in one.order_by))
+        by += self.select_compared(schema, (key.column for one in node.calls for key in one.order_by))
         carries = self.widens or any(map(pa.types.is_nested, schema.types))
         if not carries and not by:
             return None
@@ -229,7 +229,7 @@ class _Aggregation:
         self.calls: list[p.AggregateCall] = []
         self.sources: dict[str, str] = {}
 
-    def replaced(self) -> p.PlanNode | None:
+    def replace_node(self) -> p.PlanNode | None:
         for name, expr in self.node.keys:
             self.add_key(name, expr)
         for one in self.node.aggregates:
@@ -253,7 +253,7 @@ class _Aggregation:
         decoded = replacing.decode(grouped, schema, self.sources)
         return select_columns(node.id, decoded, node.schema.names)
 
-    def encoded(self, expr: Expr) -> str:
+    def encode_expr(self, expr: Expr) -> str:
         """The encoder's column for an expression over the child."""
         number = next((i for i, other in enumerate(self.inputs) if same(other, expr)), len(self.inputs))
         if number == len(self.inputs):
@@ -268,11 +268,11 @@ class _Aggregation:
         if not self.replacing.is_compared(type_):
             self.keys.append((name, expr))
         elif self.replacing.is_nested(type_):
-            self.sources[name] = self.encoded(expr)
+            self.sources[name] = self.encode_expr(expr)
             self.keys.append((name, col(self.sources[name])))
         else:
             # Equal intervals have several spellings. The output has one of the group's.
-            by = col(self.encoded(expr))
+            by = col(self.encode_expr(expr))
             self.keys.append((f"$key{len(self.keys)}", by))
             self.calls.append(p.AggregateCall(name, "first", (expr, by), order=((False, False),)))
 
@@ -280,19 +280,19 @@ class _Aggregation:
         values, order, keys = one.values, one.order, one.order_keys
         function, is_distinct = one.function, one.distinct
         is_compared = bool(values) and self.replacing.is_compared(self.type_of(values[0]))
-        keys = tuple(col(self.encoded(key)) if self.is_compared(key) else key for key in keys)
+        keys = tuple(col(self.encode_expr(key)) if self.is_compared(key) else key for key in keys)
         if function in _KEEP_A_VALUE and values and self.replacing.is_nested(self.type_of(values[0])):
-            self.sources[one.name] = self.encoded(values[0])
+            self.sources[one.name] = self.encode_expr(values[0])
             values = (col(self.sources[one.name]), *values[1:])
         elif function in ("min", "max") and is_compared:
             # The shortest interval of a group, or the longest; null if there is none.
-            order, keys = ((function == "max", False),), (col(self.encoded(values[0])),)
+            order, keys = ((function == "max", False),), (col(self.encode_expr(values[0])),)
             function, is_distinct = "first", False
         elif function == "any_value" and is_compared:
             # The first value that is not null.
             function, order, keys = "first", ((False, False),), (call("is_null", values[0]),)
         elif function == "count" and is_distinct:
-            values = tuple(col(self.encoded(value)) if self.is_compared(value) else value for value in values)
+            values = tuple(col(self.encode_expr(value)) if self.is_compared(value) else value for value in values)
         arguments = (*values, *keys)
         is_same = (function, order, is_distinct) == (one.function, one.order, one.distinct)
         if is_same and all(map(operator.is_, arguments, one.arguments)):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.list_layouts import large_lists
-from qcore.functions.arrow.looking import looked, pylist
+from qcore.functions.arrow.looking import look_between, pylist
 
 # The text of each value of an array that is not nested.
 LeafText = Callable[[pa.Array], pa.Array]
@@ -28,7 +28,7 @@ def nested_text(values: pa.Array, leaf_text: LeafText) -> list[str | None]:
     if pa.types.is_map(type_):
         first, n_entries, offsets = _element_range(values)
         keys, items = (_inner_texts(part.slice(first, n_entries), leaf_text) for part in (values.keys, values.items))
-        entries = [f"{key}={item}" for key, item in looked(list(zip(keys, items, strict=True)))]
+        entries = [f"{key}={item}" for key, item in look_between(list(zip(keys, items, strict=True)))]
         return _join(offsets, entries, missing, "{}")
     if is_list_of_any_layout(type_):
         lists = large_lists(values)
@@ -68,9 +68,9 @@ def _inner_texts(values: pa.Array, leaf_text: LeafText) -> list[str]:
         return ["NULL" if text is None else text for text in nested_text(values, leaf_text)]
     distinct = values.dictionary_encode() if pa.types.is_string(values.type) else None
     if distinct is None:
-        return [_quote_if_needed(text) for text in looked(pylist(leaf_text(values)))]
+        return [_quote_if_needed(text) for text in look_between(pylist(leaf_text(values)))]
     shown = [_quote_if_needed(text) for text in distinct.dictionary.to_pylist()]
-    return ["NULL" if code is None else shown[code] for code in looked(pylist(distinct.indices))]
+    return ["NULL" if code is None else shown[code] for code in look_between(pylist(distinct.indices))]
 
 
 def _quote_if_needed(text: str | None) -> str:

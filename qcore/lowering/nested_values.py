@@ -100,7 +100,7 @@ class HeldTypes:
         with self._lock:
             return self._widest.get(place)
 
-    def tagged(self, tag: int) -> pa.DataType:
+    def tag_type(self, tag: int) -> pa.DataType:
         """The type with this tag."""
         with self._lock:
             return self._tagged[tag]
@@ -258,7 +258,7 @@ class ValueDecoder(_OneForOne):
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(rows))))
 
     def _of_one_type(self, column: pa.Array, tag: int, field: pa.Field) -> pa.Array:
-        values = values_of_blocks(column, self.types.tagged(tag), _TAG.itemsize)
+        values = values_of_blocks(column, self.types.tag_type(tag), _TAG.itemsize)
         if values.type == field.type:
             return values
         batch = PyBatch.from_arrow(pa.record_batch([values], [field.name]), self.account, trusted=True)

@@ -70,7 +70,7 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 
 def _stored_rows(scan: p.Scan) -> StoredRows | None:
     """The rows of a table in memory as drivers read them without the GIL; None if splits must be opened."""
-    stored = getattr(scan.source, "stored", None)
+    stored = getattr(scan.source, "store_rows", None)
     return None if stored is None else stored(scan.columns)
 
 
@@ -288,7 +288,7 @@ class Lowering:
             elif isinstance(node, p.SharedRead):
                 self._n_reads[node.of] += 1
 
-    def shared(self, node: p.Shared | p.SharedRead) -> Pipeline:
+    def lower_shared(self, node: p.Shared | p.SharedRead) -> Pipeline:
         """A pipeline that reads a spool. The first reader also lowers the pipeline that fills it."""
         from qcore_ext.basic.spool_read import SpoolRead
         from qcore_ext.basic.spool_write import SpoolWrite
@@ -683,8 +683,8 @@ _METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
     p.UnionAll: Lowering.union_all,
     p.RecursiveUnion: Lowering.recursive_union,
     p.LocalPartition: Lowering.local_partition,
-    p.Shared: Lowering.shared,
-    p.SharedRead: Lowering.shared,
+    p.Shared: Lowering.lower_shared,
+    p.SharedRead: Lowering.lower_shared,
     p.CallbackSink: Lowering.callback_sink,
     p.PartitionedOutput: Lowering.partitioned_output,
     p.UserSource: Lowering.user_source,

@@ -146,11 +146,11 @@ class _Comparison:
 
     def is_same_choice(self, name: str, values: Sequence[Expr]) -> bool:
         """Whether the same one of the values is the result, and its conversion to the result's type loses nothing."""
-        old, new = (self.suited(name, values, schema) for schema in (self.before, self.after))
+        old, new = (self.suit_types(name, values, schema) for schema in (self.before, self.after))
         pairs = list(zip(old, new, strict=True))
         return _loses_nothing(values, pairs, [common_type(old)] * len(old), [common_type(new)] * len(new))
 
-    def suited(self, name: str, arguments: Sequence[Expr], schema: pa.Schema) -> list[pa.DataType]:
+    def suit_types(self, name: str, arguments: Sequence[Expr], schema: pa.Schema) -> list[pa.DataType]:
         _, types = functions.suit_literals(name, arguments, self.types(arguments, schema))
         return types
 
@@ -158,7 +158,7 @@ class _Comparison:
         name, arguments = expr.function, expr.arguments
         if name in functions.LIST_LAMBDAS:
             return self.is_same_lambda(expr)
-        old, new = (self.suited(name, arguments, schema) for schema in (self.before, self.after))
+        old, new = (self.suit_types(name, arguments, schema) for schema in (self.before, self.after))
         pairs = list(zip(old, new, strict=True))
         if name in _BLIND or all(one == other for one, other in pairs):
             return True

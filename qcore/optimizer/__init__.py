@@ -24,7 +24,7 @@ from qcore.optimizer.join_order import order_joins
 from qcore.optimizer.kept_shares import keep_shares
 from qcore.optimizer.limits import push_limits
 from qcore.optimizer.marks import replace_marks
-from qcore.optimizer.nodes import renumbered
+from qcore.optimizer.nodes import renumber_nodes
 from qcore.optimizer.outer_joins import lift_outer_joins
 from qcore.optimizer.partitioned_rows import partition_rows_first
 from qcore.optimizer.projections import merge_projections
@@ -133,7 +133,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
             before, plan = plan, rule(plan, context)
             if has_shares and name in _DROPPING and plan is not before:
                 plan = keep_shares(plan, context.ids)
-        return renumbered(plan)
+        return renumber_nodes(plan)
 
 
 def _parts(plan: PlanNode) -> set[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from qcore.expression.tree import Column, col
 from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import rebuilt, renames, transformed
+from qcore.optimizer.nodes import rebuilt, renames, transform_plan
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, Filter, HashJoin, PlanNode, Project, Scan
 from qcore.plan.schema import MARK_KINDS, same_type
@@ -33,28 +33,28 @@ Source = tuple[PlanNode, str]
 
 def reduce_aggregates(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
     """Return the plan with semi joins below aggregates of which few groups are used."""
-    return transformed(plan, lambda node: _reduce(node, ids, estimator) if isinstance(node, HashJoin) else node, ids)
+    return transform_plan(plan, lambda node: _reduce(node, ids, estimator) if isinstance(node, HashJoin) else node, ids)
 
 
 def _reduce(node: HashJoin, ids: NodeIds, estimator: Estimator) -> PlanNode:
     left, right = node.left, node.right
     if node.kind in _DROPS_RIGHT:
-        right = _reduced(right, list(zip(node.right_keys, node.left_keys, strict=True)), left, ids, estimator)
+        right = _reduce_side(right, list(zip(node.right_keys, node.left_keys, strict=True)), left, ids, estimator)
     if node.kind in _DROPS_LEFT:
-        left = _reduced(left, list(zip(node.left_keys, node.right_keys, strict=True)), node.right, ids, estimator)
+        left = _reduce_side(left, list(zip(node.left_keys, node.right_keys, strict=True)), node.right, ids, estimator)
     return rebuilt(node, [left, right])
 
 
-def _reduced(
+def _reduce_side(
     side: PlanNode, keys: list[tuple[str, str]], other: PlanNode, ids: NodeIds, estimator: Estimator
 ) -> PlanNode:
     """Return `side`, whose keys are compared with those of `other`, with its aggregate reduced if that saves work."""
     if isinstance(side, Filter):
-        return rebuilt(side, [_reduced(side.child, keys, other, ids, estimator)])
+        return rebuilt(side, [_reduce_side(side.child, keys, other, ids, estimator)])
     if isinstance(side, Project):
         of = renames(side)
         below = [(expr.name, b) for a, b in keys if isinstance(expr := of[a], Column)]
-        return rebuilt(side, [_reduced(side.child, below, other, ids, estimator)])
+        return rebuilt(side, [_reduce_side(side.child, below, other, ids, estimator)])
     if not isinstance(side, Aggregate) or side.grouping_sets is not None:
         return side
     grouped = dict(side.keys)
@@ -136,10 +136,10 @@ def _semi_join(child: PlanNode, column: str, source: Source, ids: NodeIds) -> Pl
     node, name = source
     key = ColumnNames(child.schema.names).new(name)
     schema = pa.schema([pa.field(key, node.schema.field(name).type)])
-    keys = Project(ids.new(), schema, _copied(node, ids), (col(name),))
+    keys = Project(ids.new(), schema, _copy_node(node, ids), (col(name),))
     return HashJoin(ids.new(), child.schema, child, keys, "left_semi", (column,), (key,))
 
 
-def _copied(node: PlanNode, ids: NodeIds) -> PlanNode:
-    children = tuple(_copied(child, ids) for child in node.children)
+def _copy_node(node: PlanNode, ids: NodeIds) -> PlanNode:
+    children = tuple(_copy_node(child, ids) for child in node.children)
     return replace(node.with_children(*children) if children else node, id=ids.new())

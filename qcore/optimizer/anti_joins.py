@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qcore.expression.tree import Call, Column, Expr, Literal, col, conjuncts
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.joins import conjunction
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Filter, HashJoin, PlanNode, Project
@@ -11,7 +11,7 @@ from qcore.plan.nodes import Filter, HashJoin, PlanNode, Project
 
 def make_anti_joins(plan: PlanNode, ids: NodeIds) -> PlanNode:
     """Return the plan with LEFT JOIN … WHERE key IS NULL as anti joins. The key of a matched row is never null."""
-    return transformed(plan, lambda node: _as_anti_join(node, ids), ids)
+    return transform_plan(plan, lambda node: _as_anti_join(node, ids), ids)
 
 
 def _as_anti_join(node: PlanNode, ids: NodeIds) -> PlanNode:

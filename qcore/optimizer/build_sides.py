@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import schema_of_join, transformed
+from qcore.optimizer.nodes import schema_of_join, transform_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 
@@ -18,7 +18,7 @@ def choose_build_sides(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> Pl
 
     The inputs of inner joins are swapped; other joins get their attribute `build`.
     """
-    return transformed(plan, lambda node: _choose(node, estimator), ids)
+    return transform_plan(plan, lambda node: _choose(node, estimator), ids)
 
 
 def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:

@@ -131,7 +131,7 @@ class Estimator:
         if isinstance(node, Aggregate):
             return self._groups(node)
         if isinstance(node, (HashJoin, NestedLoopJoin)):
-            return self._joined(node)
+            return self._join_rows(node)
         if isinstance(node, TopN):
             return min(self.rows(node.child), float(node.count))
         if isinstance(node, Limit):
@@ -154,9 +154,9 @@ class Estimator:
     def _groups(self, node: Aggregate) -> float:
         if not node.keys:
             return 1.0
-        return min(self.rows(node.child), combined([self._key(node, name) for name, _ in node.keys]))
+        return min(self.rows(node.child), count_combinations([self._key(node, name) for name, _ in node.keys]))
 
-    def _joined(self, node: HashJoin | NestedLoopJoin) -> float:
+    def _join_rows(self, node: HashJoin | NestedLoopJoin) -> float:
         left, right = self.rows(node.left), self.rows(node.right)
         fraction = 1.0
         if isinstance(node, HashJoin):
@@ -187,25 +187,27 @@ class Estimator:
         self, node: HashJoin, pairs: Sequence[tuple[str, str]], kept: PlanNode, other: PlanNode
     ) -> float:
         """The fraction of the kept side's rows that a semi or anti join returns."""
-        matched = self._matched(node, kept, other, pairs)
+        matched = self._estimate_matches(node, kept, other, pairs)
         return max(0.05, 1.0 - matched) if "anti" in node.kind else matched
 
-    def _matched(self, node: HashJoin, kept: PlanNode, other: PlanNode, pairs: Sequence[tuple[str, str]]) -> float:
+    def _estimate_matches(
+        self, node: HashJoin, kept: PlanNode, other: PlanNode, pairs: Sequence[tuple[str, str]]
+    ) -> float:
         """The fraction of the rows of `kept` that have a match in `other`."""
         a = [self.column(kept, name) for name, _ in pairs]
         b = [self.column(other, name) for _, name in pairs]
-        matched = min(1.0, self.rows(other) / max(combined(a), combined(b), 1.0))
+        matched = min(1.0, self.rows(other) / max(count_combinations(a), count_combinations(b), 1.0))
         return matched * OTHER_FRACTION if node.condition is not None else matched
 
     # --- columns ---
 
     def _column(self, node: PlanNode, name: str) -> ColumnEstimate:
         if isinstance(node, Scan):
-            return self._scanned(node, name)
+            return self._estimate_scan(node, name)
         if isinstance(node, Project):
-            return self._computed(node.expressions[node.schema.names.index(name)], node.child)
+            return self._estimate_expr(node.expressions[node.schema.names.index(name)], node.child)
         if isinstance(node, Aggregate):
-            return self._aggregated(node, name)
+            return self._estimate_aggregate(node, name)
         if isinstance(node, (HashJoin, NestedLoopJoin)):
             return self._of_join(node, name)
         if isinstance(node, SharedRead):
@@ -229,7 +231,7 @@ class Estimator:
             if side is node.left:
                 pairs = [(b, a) for a, b in pairs]
             other = node.right if side is node.left else node.left
-            matched = self._matched(node, other, side, pairs)
+            matched = self._estimate_matches(node, other, side, pairs)
             return replace(column, null_fraction=1.0 - matched * (1.0 - column.null_fraction))
         return ColumnEstimate(2.0, self.rows(node))
 
@@ -237,7 +239,7 @@ class Estimator:
         rows = self.rows(node)
         return ColumnEstimate(2.0 if pa.types.is_boolean(type_) else rows, rows, origin=node)
 
-    def _computed(self, expr: Expr, child: PlanNode) -> ColumnEstimate:
+    def _estimate_expr(self, expr: Expr, child: PlanNode) -> ColumnEstimate:
         while isinstance(expr, Cast):
             expr = expr.argument
         if isinstance(expr, Column):
@@ -253,7 +255,7 @@ class Estimator:
             return ColumnEstimate(min(distinct, rows), rows, origin=child)
         return ColumnEstimate(rows, rows, origin=child)
 
-    def _aggregated(self, node: Aggregate, name: str) -> ColumnEstimate:
+    def _estimate_aggregate(self, node: Aggregate, name: str) -> ColumnEstimate:
         rows = self.rows(node)
         if name not in dict(node.keys):
             return ColumnEstimate(rows, rows, origin=node)
@@ -263,9 +265,9 @@ class Estimator:
         return replace(column, distinct=distinct, rows=rows, origin=node)
 
     def _key(self, node: Aggregate, name: str) -> ColumnEstimate:
-        return self._computed(dict(node.keys)[name], node.child)
+        return self._estimate_expr(dict(node.keys)[name], node.child)
 
-    def _scanned(self, node: Scan, name: str) -> ColumnEstimate:
+    def _estimate_scan(self, node: Scan, name: str) -> ColumnEstimate:
         rows = self.rows(node)
         position = node.schema.names.index(name)
         type_ = node.schema.field(position).type
@@ -338,9 +340,9 @@ class Estimator:
         if name == "not":
             return 1.0 - self.fraction(arguments[0], child)
         if name == "equal":
-            return self._compared(arguments, child)
+            return self._estimate_comparison(arguments, child)
         if name == "not_equal":
-            return 1.0 - self._compared(arguments, child)
+            return 1.0 - self._estimate_comparison(arguments, child)
         if name in _RANGES:
             constant = any(isinstance(argument, Literal) for argument in arguments)
             scanned = all(self._is_scanned(argument, child) for argument in arguments)
@@ -359,7 +361,7 @@ class Estimator:
             return isinstance(self.column(child, expr.name).origin, Scan)
         return isinstance(expr, Literal)
 
-    def _compared(self, arguments: Sequence[Expr], child: PlanNode) -> float:
+    def _estimate_comparison(self, arguments: Sequence[Expr], child: PlanNode) -> float:
         a, b = arguments
         if isinstance(a, Literal):
             a, b = b, a
@@ -369,7 +371,7 @@ class Estimator:
 
     def _equal_fraction(self, expr: Expr, child: PlanNode) -> float:
         """The fraction of the rows in which `expr` has one given value."""
-        column = self._computed(expr, child)
+        column = self._estimate_expr(expr, child)
         type_ = child.schema.field(expr.name).type if isinstance(expr, Column) else None
         if column.known or (column.low is not None and (type_ is None or _has_steps(type_))):
             return 1.0 / column.distinct
@@ -385,7 +387,7 @@ def _has_steps(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_date(type_))
 
 
-def combined(columns: Sequence[ColumnEstimate]) -> float:
+def count_combinations(columns: Sequence[ColumnEstimate]) -> float:
     """The number of distinct combinations of columns. Columns of one table have at most as many as it has rows."""
     by_origin: dict[Any, tuple[float, float]] = {}
     for column in columns:
@@ -409,7 +411,7 @@ def key_values(
         return max(_values_of_unique(b, a), rows_b)
     if is_unique(a):
         return max(_values_of_unique(a, b), rows_a)
-    values_a, values_b = combined(a), combined(b)
+    values_a, values_b = count_combinations(a), count_combinations(b)
     if all(column.known for column in (*a, *b)):
         return max(values_a, values_b, 1.0)
     # If the numbers are only upper bounds, a foreign key seems to have as many values as rows. The smaller bound is
@@ -421,8 +423,8 @@ def _values_of_unique(key: Sequence[ColumnEstimate], others: Sequence[ColumnEsti
     """The number of values that `others` can have, if `key` is unique in its table."""
     in_range = values_in_range(key, others)
     if not all(column.known for column in (*key, *others)):
-        return max(min(combined(key), combined(others)), in_range)
-    return max(combined(others), in_range if in_range > 1.0 else combined(key))
+        return max(min(count_combinations(key), count_combinations(others)), in_range)
+    return max(count_combinations(others), in_range if in_range > 1.0 else count_combinations(key))
 
 
 def is_unique(columns: Sequence[ColumnEstimate]) -> bool:

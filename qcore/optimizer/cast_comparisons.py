@@ -27,9 +27,9 @@ def without_cast(expr: Call | In, schema: pa.Schema) -> Call | In:
     if expr.function not in _COMPARED or len(expr.arguments) != 2:
         return expr
     a, b = expr.arguments
-    while isinstance(a, Cast) and isinstance(b, Literal) and (narrow := _narrowed(b, a, schema)) is not None:
+    while isinstance(a, Cast) and isinstance(b, Literal) and (narrow := _narrow_literal(b, a, schema)) is not None:
         a, b = a.argument, narrow
-    while isinstance(b, Cast) and isinstance(a, Literal) and (narrow := _narrowed(a, b, schema)) is not None:
+    while isinstance(b, Cast) and isinstance(a, Literal) and (narrow := _narrow_literal(a, b, schema)) is not None:
         a, b = narrow, b.argument
     return expr if a is expr.arguments[0] else Call(expr.function, (a, b))
 
@@ -38,7 +38,7 @@ def _membership(expr: In, schema: pa.Schema) -> In:
     while isinstance(cast := expr.argument, Cast):
         values: list[Expr] = []
         for value in expr.values:
-            narrow = _narrowed(value, cast, schema) if isinstance(value, Literal) else None
+            narrow = _narrow_literal(value, cast, schema) if isinstance(value, Literal) else None
             if narrow is None:
                 return expr
             values.append(narrow)
@@ -46,7 +46,7 @@ def _membership(expr: In, schema: pa.Schema) -> In:
     return expr
 
 
-def _narrowed(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None:
+def _narrow_literal(literal: Literal, cast: Cast, schema: pa.Schema) -> Literal | None:
     """The constant in the cast's source type. None if that type cannot represent it, or if the cast changes values."""
     given = plain(expr_type(cast.argument, schema))
     if literal.value is None or not keeps_every_value(given, plain(cast.to)):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from qcore.expression.tree import Column, Expr, column_names
-from qcore.optimizer.nodes import keep_columns, rebuilt, renames, schema_of_join, transformed, window_over
+from qcore.optimizer.nodes import keep_columns, rebuilt, renames, schema_of_join, transform_plan, window_over
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -83,7 +83,7 @@ class _Pruner:
         if isinstance(node, (UserSource, WorkingTable)):
             return node
         if isinstance(node, (Shared, SharedRead)):
-            return self._shared(node, wanted)
+            return self._prune_shared(node, wanted)
         if isinstance(node, RecursiveUnion):
             return rebuilt(node, [self.exact(child, child.schema.names) for child in node.inputs])
         assert isinstance(node, (AggregateStep, EnforceSingleRow, UserOperator, TableWrite, Sink))
@@ -170,7 +170,7 @@ class _Pruner:
             return node
         return node.with_fields(left=left, right=right, schema=schema_of_join(node, left.schema, right.schema))
 
-    def _shared(self, node: Shared | SharedRead, wanted: set[str]) -> PlanNode:
+    def _prune_shared(self, node: Shared | SharedRead, wanted: set[str]) -> PlanNode:
         """Prune a reader of a shared subplan.
 
         The subplan is pruned later, when the columns of all readers are known.
@@ -203,7 +203,7 @@ class _Pruner:
         def rule(node: PlanNode) -> PlanNode:
             return node.with_fields(child=child) if isinstance(node, Shared) and node.id == shared else node
 
-        return transformed(plan, rule, self.ids)
+        return transform_plan(plan, rule, self.ids)
 
     def _union(self, node: UnionAll, wanted: set[str]) -> PlanNode:
         # If only the number of rows is used, the union keeps one column.

@@ -44,13 +44,13 @@ _KEEPS_RIGHT = frozenset({"inner", "right", *RIGHT_ONLY})
 
 def replace_constant_columns(plan: PlanNode) -> PlanNode:
     """Return the plan with constants in place of constant columns in expressions, and these expressions simplified."""
-    replaced, _ = _replaced(plan)
+    replaced, _ = _replace_columns(plan)
     return plan if replaced is plan else simplify_plan(factor_conditions(replaced))
 
 
-def _replaced(node: PlanNode) -> tuple[PlanNode, Constants]:
+def _replace_columns(node: PlanNode) -> tuple[PlanNode, Constants]:
     check_planning()
-    below = [_replaced(child) for child in node.children]
+    below = [_replace_columns(child) for child in node.children]
     node = rebuilt(node, [child for child, _ in below]) if below else node
     known = [constants for _, constants in below]
     if isinstance(node, Project):

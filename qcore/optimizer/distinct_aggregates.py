@@ -15,7 +15,7 @@ from qcore.expression.tree import Cast, Expr, col, same
 from qcore.expression.types import is_numeric, is_temporal
 from qcore.functions.catalogue import expr_type
 from qcore.optimizer.merged_aggregates import REPEATABLE, MergedAggregates, is_mergeable
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode, Project
 from qcore.plan.schema import aggregate_schema, project_schema
@@ -23,7 +23,7 @@ from qcore.plan.schema import aggregate_schema, project_schema
 
 def group_distinct_values(plan: PlanNode, ids: NodeIds) -> PlanNode:
     """Return the plan with distinct aggregates of one number as aggregates of groups by that number."""
-    return transformed(plan, lambda node: _split(node, ids) if isinstance(node, Aggregate) else node, ids)
+    return transform_plan(plan, lambda node: _split(node, ids) if isinstance(node, Aggregate) else node, ids)
 
 
 def _needs_set(aggregate: AggregateCall) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, Literal, col
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
     Aggregate,
@@ -42,7 +42,7 @@ _NO_MATCH_AS_NO_RIGHT = frozenset({"inner", "left", "left_semi", "left_anti", "r
 
 def drop_empty_relations(plan: PlanNode, ids: NodeIds) -> PlanNode:
     """Return the plan without nodes that certainly return no rows, or only nulls."""
-    return transformed(plan, lambda node: _dropped(node, ids), ids)
+    return transform_plan(plan, lambda node: _drop_empty(node, ids), ids)
 
 
 def is_empty(node: PlanNode) -> bool:
@@ -50,7 +50,7 @@ def is_empty(node: PlanNode) -> bool:
     return isinstance(node, Values) and node.data.num_rows == 0
 
 
-def _dropped(node: PlanNode, ids: NodeIds) -> PlanNode:
+def _drop_empty(node: PlanNode, ids: NodeIds) -> PlanNode:
     if isinstance(node, (HashJoin, NestedLoopJoin)):
         return _join(node, ids)
     if isinstance(node, UnionAll):

@@ -21,9 +21,9 @@ from qcore.expression.tree import (
 )
 from qcore.optimizer.cast_comparisons import COMPARISONS
 from qcore.optimizer.nodes import rebuilt, renames, schema_of_join
-from qcore.optimizer.or_filters import implied
+from qcore.optimizer.or_filters import imply_conditions
 from qcore.optimizer.simplify import simplify
-from qcore.plan.disjunctions import factored
+from qcore.plan.disjunctions import factor_condition
 from qcore.plan.joins import KeyPair, compute_keys, conjunction, split_conditions
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import (
@@ -170,11 +170,11 @@ class _Pusher:
             *((part, on_right, right_names, _KEEPS_RIGHT) for part in above),
         ):
             if node.kind in kinds:
-                on_input[:] = _union(on_input, implied(part, names))
+                on_input[:] = _union(on_input, imply_conditions(part, names))
         pairs, rest = split_conditions(inside, node.left.schema, node.right.schema)
         self._across_keys(node, _key_columns(node, pairs), on_left, on_right)
         left, right = self.push(node.left, on_left), self.push(node.right, on_right)
-        joined = self._joined(node, left, right, pairs, rest if pairs else inside)
+        joined = self._rebuild_join(node, left, right, pairs, rest if pairs else inside)
         return self._filter(joined, above)
 
     def _across_keys(
@@ -193,7 +193,7 @@ class _Pusher:
         on_left[:] = _union(on_left, moved_left)
         on_right[:] = _union(on_right, moved_right)
 
-    def _joined(
+    def _rebuild_join(
         self, node: Join, left: PlanNode, right: PlanNode, new: Sequence[KeyPair], rest: Predicates
     ) -> PlanNode:
         """Return the join over new inputs, with additional keys, and `rest` as its condition."""
@@ -230,7 +230,7 @@ def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Pred
     made = substitute(predicate, by_name)
     if all(isinstance(by_name[name], Column) for name in column_names(predicate)):
         return [made]
-    simpler = simplify(factored(made), schema)
+    simpler = simplify(factor_condition(made), schema)
     return [made] if isinstance(simpler, Literal) else conjuncts(simpler)
 
 

@@ -14,7 +14,7 @@ from qcore.expression.types import compares_by_bytes
 from qcore.functions.catalogue import expr_type
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.merged_aggregates import MergedAggregates, is_mergeable
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, PlanNode, Project, Shared, SharedRead, UnionAll
 from qcore.plan.schema import aggregate_schema, project_schema
@@ -34,7 +34,7 @@ def roll_up_grouping_sets(plan: PlanNode, ids: NodeIds, estimator: Estimator) ->
             return node
         return _RollUp(node, ids, estimator).plan() or node
 
-    return transformed(plan, rule, ids)
+    return transform_plan(plan, rule, ids)
 
 
 def _is_mergeable(node: Aggregate) -> bool:
@@ -123,7 +123,7 @@ class _RollUp:
             node = node.with_fields(child=self._groups(parents[keys].keys, levels, parents))
         if level.n_readers == 1:
             return node
-        level.shared = Shared(self.ids.numbered("groups"), node.schema, node)
+        level.shared = Shared(self.ids.number_word("groups"), node.schema, node)
         return level.shared
 
     def _set(self, groups: PlanNode, position: int) -> PlanNode:

@@ -20,10 +20,10 @@ import pyarrow as pa
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, column_names
 from qcore.expression.types import compares_by_bytes
 from qcore.functions.catalogue import expr_type
-from qcore.optimizer.cardinality import Estimator, combined
+from qcore.optimizer.cardinality import Estimator, count_combinations
 from qcore.optimizer.join_order import is_inner_join, take_apart
 from qcore.optimizer.merged_aggregates import MergedAggregates, is_mergeable
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.joins import make_join
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, Filter, PlanNode, Project, Scan
@@ -56,7 +56,7 @@ def group_before_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> Pl
             return node
         return _Joins(node, ids, estimator).best() or node
 
-    return transformed(plan, rule, ids)
+    return transform_plan(plan, rule, ids)
 
 
 def _is_safe(node: Aggregate) -> bool:
@@ -99,7 +99,7 @@ class _Joins:
         keys_cost = sum(self._key_cost(expr) for _, expr in self.node.keys)
         found: tuple[float, PlanNode] | None = None
         for late in sorted(options, key=sorted):
-            priced = self._priced(late, rows, keys_cost)
+            priced = self._price_plan(late, rows, keys_cost)
             if priced is not None and (found is None or priced[0] < found[0]):
                 found = priced
         return None if found is None or found[0] > COST_MAX * rows * keys_cost else found[1]
@@ -155,10 +155,10 @@ class _Joins:
             parts.append(frozenset(part))
         return parts
 
-    def _priced(self, late: frozenset[int], rows: float, keys_cost: float) -> tuple[float, PlanNode] | None:
+    def _price_plan(self, late: frozenset[int], rows: float, keys_cost: float) -> tuple[float, PlanNode] | None:
         """Nanoseconds of the plan that joins these relations last, and the plan; None where rows would be in vain."""
         early = frozenset(range(len(self.leaves))) - late
-        core = self._joined(sorted(early), {i: self.leaves[i] for i in early})
+        core = self._join_relations(sorted(early), {i: self.leaves[i] for i in early})
         core_rows = self.estimator.rows(core)
         if not MATCHES_MIN * core_rows <= rows <= MATCHES_MAX * core_rows:
             return None
@@ -189,7 +189,7 @@ class _Joins:
 
     def _values(self, leaf: PlanNode, names: Sequence[str]) -> float:
         """How many values some columns of a relation have together. A filter of them leaves as few as of the rows."""
-        values = combined([self.estimator.column(leaf, name) for name in names])
+        values = count_combinations([self.estimator.column(leaf, name) for name in names])
         if isinstance(leaf, Filter) and not column_names(leaf.predicate).isdisjoint(names):
             values *= self.estimator.rows(leaf) / self.estimator.rows(leaf.child)
         return max(1.0, min(values, self.estimator.rows(leaf)))
@@ -209,7 +209,7 @@ class _Joins:
         grouped = tuple((name, col(name)) for name in keys)
         calls = tuple(merged.carried)
         groups = Aggregate(self.ids.new(), aggregate_schema(grouped, calls, core.schema), core, grouped, calls)
-        joined = self._joined([-1, *sorted(late)], {-1: groups, **{i: self.leaves[i] for i in late}})
+        joined = self._join_relations([-1, *sorted(late)], {-1: groups, **{i: self.leaves[i] for i in late}})
         above = tuple(merged.merging())
         result = Aggregate(self.ids.new(), aggregate_schema(node.keys, above, joined.schema), joined, node.keys, above)
         expressions: list[Expr] = [col(name) for name, _ in node.keys]
@@ -218,7 +218,7 @@ class _Joins:
             expressions.append(output if expr_type(output, result.schema) == wanted else Cast(output, wanted))
         return project(self.ids.new(), result, node.schema.names, expressions)
 
-    def _joined(self, order: Sequence[int], relations: dict[int, PlanNode]) -> PlanNode:
+    def _join_relations(self, order: Sequence[int], relations: dict[int, PlanNode]) -> PlanNode:
         """The join of the relations on the conditions among them, each with a condition where there is one."""
         left = list(order)
         plan = relations[left.pop(0)]

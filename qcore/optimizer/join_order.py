@@ -219,7 +219,7 @@ class _Graph:
         while left:
             # The smallest relation that is connected, or just the smallest.
             for following in left:
-                if self._connected(joined, 1 << following):
+                if self._is_connected(joined, 1 << following):
                     break
             else:
                 following = left[0]
@@ -244,7 +244,7 @@ class _Graph:
             of_joined.append(members[leaf])
         return key_values(of_joined, of_added, rows_b=self.rows[added])
 
-    def _connected(self, a: int, b: int) -> bool:
+    def _is_connected(self, a: int, b: int) -> bool:
         neighbours = self._neighbours.get(a)
         if neighbours is None:
             neighbours = 0
@@ -309,7 +309,7 @@ class _Graph:
             while part:
                 part = (part - 1) & rest
                 a, b = part | lowest, rest ^ part
-                if a in trees and b in trees and self._connected(a, b):
+                if a in trees and b in trees and self._is_connected(a, b):
                     if best is not None and _least_cost(trees[a], trees[b]) >= best.cost:
                         continue
                     tree = self._joined_tree(a, b, trees)
@@ -329,7 +329,7 @@ class _Graph:
         parts = self._largest_parts(trees)
         while len(parts) > 1:
             pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]]
-            connected = [pair for pair in pairs if self._connected(*pair)]
+            connected = [pair for pair in pairs if self._is_connected(*pair)]
             a, b = min(connected or pairs, key=lambda pair: self.subset_rows(pair[0] | pair[1]))
             trees[a | b] = self._joined_tree(a, b, trees)
             parts = [part for part in parts if part not in (a, b)] + [a | b]

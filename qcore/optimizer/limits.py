@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import HashJoin, Limit, NestedLoopJoin, OrderBy, PlanNode, Project, TopN, UnionAll, Values
 from qcore.plan.schema import MARK_KINDS
@@ -16,7 +16,7 @@ TOP_N_ROWS_MAX = 100_000
 
 def push_limits(plan: PlanNode, ids: NodeIds) -> PlanNode:
     """Return the plan with limits as far down as possible."""
-    return transformed(plan, lambda node: _push(node, ids) if isinstance(node, Limit) else node)
+    return transform_plan(plan, lambda node: _push(node, ids) if isinstance(node, Limit) else node)
 
 
 def _push(node: Limit, ids: NodeIds) -> PlanNode:

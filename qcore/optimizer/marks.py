@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.marks import without_mark
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Filter, PlanNode
@@ -10,4 +10,4 @@ from qcore.plan.nodes import Filter, PlanNode
 
 def replace_marks(plan: PlanNode, ids: NodeIds) -> PlanNode:
     """Return the plan with EXISTS and IN in filters as semi joins and anti joins."""
-    return transformed(plan, lambda node: without_mark(node, ids) if isinstance(node, Filter) else node, ids)
+    return transform_plan(plan, lambda node: without_mark(node, ids) if isinstance(node, Filter) else node, ids)

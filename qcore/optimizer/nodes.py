@@ -87,16 +87,16 @@ def keep_columns(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> P
     return Project(ids.new(), project_schema(names, expressions, node.schema), node, tuple(expressions))
 
 
-def transformed(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
+def transform_plan(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
     """Apply a rule to every node, inputs first."""
     check_planning()
     if isinstance(node, Unary):
-        child = transformed(node.child, rule, ids)
+        child = transform_plan(node.child, rule, ids)
         return rule(node if child is node.child else rebuilt(node, (child,), ids))
     old = node.children
     if not old:
         return rule(node)
-    children = [transformed(child, rule, ids) for child in old]
+    children = [transform_plan(child, rule, ids) for child in old]
     return rule(node if all(map(operator.is_, old, children)) else rebuilt(node, children, ids))
 
 
@@ -105,7 +105,7 @@ def renames(node: Project) -> dict[str, Expr]:
     return dict(zip(node.schema.names, node.expressions, strict=True))
 
 
-def renumbered(plan: PlanNode) -> PlanNode:
+def renumber_nodes(plan: PlanNode) -> PlanNode:
     """Number the nodes from the root down. Scans, and nodes whose id is not a number, keep their ids."""
     kept = {node.id for node in plan.walk() if isinstance(node, Scan) or not node.id.isdigit()}
     ids = NodeIds(kept)

@@ -14,7 +14,7 @@ from qcore.plan.disjunctions import disjuncts
 from qcore.plan.joins import conjunction
 
 
-def implied(condition: Expr, names: Collection[str]) -> list[Expr]:
+def imply_conditions(condition: Expr, names: Collection[str]) -> list[Expr]:
     """Return conditions over only the columns `names` that `condition`, an OR of ANDs, implies."""
     branches = disjuncts(condition)
     if len(branches) < 2:

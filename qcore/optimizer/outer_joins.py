@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.expression.tree import Column, col, column_names
 from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import rebuilt, renames, transformed
+from qcore.optimizer.nodes import rebuilt, renames, transform_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode, Project
 
@@ -22,10 +22,10 @@ def lift_outer_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> Plan
     """Return the plan with such joins moved up. TPC-DS 80 is an example: it joins the sales of several years with their
     returns, and then selects a month.
     """
-    return transformed(plan, lambda node: _lifted(node, ids, estimator), ids)
+    return transform_plan(plan, lambda node: _lift_projection(node, ids, estimator), ids)
 
 
-def _lifted(node: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
+def _lift_projection(node: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
     if not isinstance(node, HashJoin) or node.kind != "inner":
         return node
     needed = {*node.left_keys, *node.right_keys}
@@ -41,11 +41,11 @@ def _lifted(node: PlanNode, ids: NodeIds, estimator: Estimator) -> PlanNode:
         if not set(other).isdisjoint(join.schema.names) or not needed <= {*other, *join.left.schema.names}:
             continue
         children[place] = join.left
-        inner = _lifted(rebuilt(node, children, ids), ids, estimator)
+        inner = _lift_projection(rebuilt(node, children, ids), ids, estimator)
         growth = GROWTH_MAX if join.kind == "left" else 1.0
         if estimator.rows(inner) <= growth * estimator.rows(join):
             lifted = rebuilt(join, [inner, join.right], ids)
-            return lifted if projected is None else _projected(projected, node.schema, lifted)
+            return lifted if projected is None else _extend_projection(projected, node.schema, lifted)
     return node
 
 
@@ -55,7 +55,7 @@ def _passes(node: Project, names: set[str]) -> bool:
     return all(isinstance(expr := given[name], Column) and expr.name == name for name in names & given.keys())
 
 
-def _projected(above: Project, schema: pa.Schema, child: PlanNode) -> Project:
+def _extend_projection(above: Project, schema: pa.Schema, child: PlanNode) -> Project:
     """Return the projection with additional columns, which it passes on unchanged."""
     given = renames(above)
     expressions = tuple(given.get(name, col(name)) for name in schema.names)

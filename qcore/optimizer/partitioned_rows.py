@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from qcore.expression.tree import Column
 from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, Filter, PlanNode, Project, Scan
 
@@ -26,7 +26,7 @@ CODES_PER_GROUP, CODES_MAX = 32, 1 << 24
 
 def partition_rows_first(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
     """Return the plan with Aggregates marked whose only key is known to have nearly as many values as rows."""
-    return transformed(plan, lambda node: _choose(node, estimator), ids)
+    return transform_plan(plan, lambda node: _choose(node, estimator), ids)
 
 
 def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from qcore.expression.tree import Alias, Column, Expr, Literal, depth, substitute, walk
-from qcore.optimizer.nodes import renames, transformed
+from qcore.optimizer.nodes import renames, transform_plan
 from qcore.plan.nodes import Aggregate, PlanNode, Project
 
 # The most levels of a merged expression, because code that visits an expression recurses once for each level.
@@ -15,7 +15,7 @@ DEPTH_MAX = 100
 
 def merge_projections(plan: PlanNode) -> PlanNode:
     """Return the plan with fewer Projects."""
-    return transformed(plan, lambda node: _merge(node) if isinstance(node, Project) else node)
+    return transform_plan(plan, lambda node: _merge(node) if isinstance(node, Project) else node)
 
 
 def _merge(node: Project) -> PlanNode:
@@ -30,7 +30,7 @@ def _merge(node: Project) -> PlanNode:
     ):
         return child
     if isinstance(child, Aggregate) and _only_renames(node, child):
-        return _renamed(child, node)
+        return _rename_outputs(child, node)
     return node
 
 
@@ -46,7 +46,7 @@ def _only_renames(node: Project, child: Aggregate) -> bool:
     )
 
 
-def _renamed(child: Aggregate, node: Project) -> Aggregate:
+def _rename_outputs(child: Aggregate, node: Project) -> Aggregate:
     names = node.schema.names
     n_keys = len(child.keys)
     keys = tuple((name, expr) for name, (_, expr) in zip(names[:n_keys], child.keys, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qcore.expression.tree import same
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.nodes import Filter, PlanNode, Scan
 
 
@@ -11,7 +11,7 @@ def give_filters_to_scans(plan: PlanNode) -> PlanNode:
     """Return the plan with each Filter above a Scan copied to the Scan. The Filter remains, because connectors may
     return rows that fail it.
     """
-    return transformed(plan, _give)
+    return transform_plan(plan, _give)
 
 
 def _give(node: PlanNode) -> PlanNode:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from qcore.expression.tree import column_names
 from qcore.optimizer.cardinality import Estimator
-from qcore.optimizer.nodes import schema_of_join, transformed
+from qcore.optimizer.nodes import schema_of_join, transform_plan
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
 
 # If the semi join keeps more than this fraction of the rows, the inner joins come first.
@@ -17,7 +17,7 @@ def push_semi_joins(plan: PlanNode, estimator: Estimator) -> PlanNode:
     """Return the plan with selective semi joins pushed down. An example is TPC-H Q18, which keeps 57 of 1.5 million
     orders.
     """
-    return transformed(plan, lambda node: _sink(node, estimator) if isinstance(node, HashJoin) else node)
+    return transform_plan(plan, lambda node: _sink(node, estimator) if isinstance(node, HashJoin) else node)
 
 
 def _sink(node: HashJoin, estimator: Estimator) -> PlanNode:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qcore.connectors.series import NUMBER, VALUE, SeriesTable
 from qcore.expression.tree import Call, Expr, Literal, col
-from qcore.optimizer.nodes import renames, transformed
+from qcore.optimizer.nodes import renames, transform_plan
 from qcore.plan.nodes import PlanNode, Project, Scan, Unnest, Values
 
 # For each function, whether the end is one of the values.
@@ -20,10 +20,10 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 def scan_series(plan: PlanNode) -> PlanNode:
     """Return the plan with scans of series in place of the elements of such lists."""
-    return transformed(plan, _scanned)
+    return transform_plan(plan, _scan_series)
 
 
-def _scanned(node: PlanNode) -> PlanNode:
+def _scan_series(node: PlanNode) -> PlanNode:
     if not isinstance(node, Unnest) or len(node.lists) != 1 or not isinstance(node.child, Project):
         return node
     made = node.child

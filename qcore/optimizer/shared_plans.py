@@ -68,7 +68,7 @@ def share_subplans(plan: PlanNode, estimator: Estimator, meanings: Meanings) -> 
         return plan
     rule.find(plan, frozenset())
     rule.choose()
-    return rule.shared(plan) if rule.widest else plan
+    return rule.share_repeated(plan) if rule.widest else plan
 
 
 class TablesBelow:
@@ -249,7 +249,7 @@ class _Sharing:
             if sum(columns <= sets[most] for columns in sets) > 1:
                 self.widest[rows] = places[most]
 
-    def shared(self, node: PlanNode) -> PlanNode:
+    def share_repeated(self, node: PlanNode) -> PlanNode:
         """Return the node with repeated subplans replaced by Shared and SharedRead nodes."""
         if isinstance(node, RecursiveUnion):
             return node
@@ -281,7 +281,7 @@ class _Sharing:
         for child in node.children:
             meaning = None if rows is None else self._meanings.meaning(child)
             same = meaning is not None and meaning.rows == rows
-            children.append(self._with_shared_inputs(child, rows) if same else self.shared(child))
+            children.append(self._with_shared_inputs(child, rows) if same else self.share_repeated(child))
         return rebuilt(node, children) if children else node
 
     def _is_candidate(self, node: PlanNode) -> bool:

@@ -44,7 +44,7 @@ def join_similar_plans(plan: PlanNode, ids: NodeIds, meanings: Meanings) -> Plan
     for copies in groups.values():
         if 1 < len(copies) <= COPIES_MAX:
             equal |= _equalize(copies, meanings, ids)
-    return _replaced(plan, equal) if equal else plan
+    return _replace_equal(plan, equal) if equal else plan
 
 
 class _Copy:
@@ -113,7 +113,7 @@ def _with_conditions(node: PlanNode, keys: dict[str, str], instead: Instead) -> 
 def _equalize(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> dict[PlanNode, PlanNode]:
     """For each aggregate its replacement: the conditions of all copies below, its own above. Empty if impossible."""
     first = copies[0]
-    wanted = [_translated(copy.wanted, copy, first) for copy in copies]
+    wanted = [_translate_conditions(copy.wanted, copy, first) for copy in copies]
     common = [part for part in wanted[0] if all(_has(parts, part) for parts in wanted[1:])]
     own = [[part for part in parts if not _has(common, part)] for parts in wanted]
     if not any(own):
@@ -123,7 +123,7 @@ def _equalize(copies: Sequence[_Copy], meanings: Meanings, ids: NodeIds) -> dict
     for copy, parts in zip(copies, own, strict=True):
         node = copy.with_conditions(_Loosened(copy, first, common, own).instead)
         loosened.append(meanings.meaning(node))
-        predicate = conjunction(_translated(parts, first, copy))
+        predicate = conjunction(_translate_conditions(parts, first, copy))
         equal[copy.node] = node if predicate is None else Filter(ids.new(), node.schema, node, predicate)
     known = [meaning for meaning in loosened if meaning is not None]
     if len(known) < len(loosened) or len({meaning.rows for meaning in known}) > 1:
@@ -146,12 +146,12 @@ class _Loosened:
         held = {key: col(name) for name, key in reversed(keys.items())}
         there = set(held)
         result = []
-        for part in _translated(self.common, self.first, self.copy):
+        for part in _translate_conditions(self.common, self.first, self.copy):
             if column_names(part) <= there and _has(parts, substitute(part, held)):
                 result.append(substitute(part, held))
         either: Predicates = []
         for own in self.own:
-            here = [part for part in _translated(own, self.first, self.copy) if column_names(part) <= there]
+            here = [part for part in _translate_conditions(own, self.first, self.copy) if column_names(part) <= there]
             predicate = conjunction([substitute(part, held) for part in here])
             if predicate is None:
                 return result
@@ -160,7 +160,7 @@ class _Loosened:
         return [*result, either[0] if len(either) == 1 else Call("or", tuple(either))]
 
 
-def _translated(parts: Sequence[Expr], copy: _Copy, to: _Copy) -> Predicates:
+def _translate_conditions(parts: Sequence[Expr], copy: _Copy, to: _Copy) -> Predicates:
     """Translate conditions on one copy's keys to the keys of another copy."""
     names = {number: name for name, number in to.numbers.items()}
     by_name: dict[str, Expr] = {name: col(names[number]) for name, number in copy.numbers.items()}
@@ -171,9 +171,9 @@ def _has(parts: Sequence[Expr], wanted: Expr) -> bool:
     return any(same(part, wanted) for part in parts)
 
 
-def _replaced(node: PlanNode, equal: dict[PlanNode, PlanNode]) -> PlanNode:
+def _replace_equal(node: PlanNode, equal: dict[PlanNode, PlanNode]) -> PlanNode:
     found = equal.get(node)
     if found is not None:
         return found
-    children = [_replaced(child, equal) for child in node.children]
+    children = [_replace_equal(child, equal) for child in node.children]
     return rebuilt(node, children) if children else node

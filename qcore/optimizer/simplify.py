@@ -35,7 +35,7 @@ from qcore.expression.types import is_numeric, is_temporal, plain
 from qcore.functions.catalogue import expr_type
 from qcore.lowering.compile import constant_value
 from qcore.optimizer.cast_comparisons import COMPARISONS, keeps_every_value, without_cast
-from qcore.optimizer.nodes import transformed
+from qcore.optimizer.nodes import transform_plan
 from qcore.plan.joins import conjunction
 from qcore.plan.nodes import (
     Aggregate,
@@ -76,7 +76,7 @@ _FEW = 16
 
 def simplify_plan(plan: PlanNode) -> PlanNode:
     """Return the plan with simplified expressions and without constant filters."""
-    return transformed(plan, _simplify_node)
+    return transform_plan(plan, _simplify_node)
 
 
 def _simplify_node(node: PlanNode) -> PlanNode:
@@ -84,7 +84,7 @@ def _simplify_node(node: PlanNode) -> PlanNode:
         return _filter(node)
     if isinstance(node, Project):
         kept = tuple(_of_same_type(expr, node.child.schema) for expr in node.expressions)
-        return _changed(node, node.expressions, kept, lambda: node.with_fields(expressions=kept))
+        return _make_if_changed(node, node.expressions, kept, lambda: node.with_fields(expressions=kept))
     if isinstance(node, Aggregate):
         return _aggregate(node)
     if isinstance(node, Scan) and node.filter is not None:
@@ -97,7 +97,9 @@ def _simplify_node(node: PlanNode) -> PlanNode:
     return node
 
 
-def _changed(node: PlanNode, old: Sequence[object], new: Sequence[object], make: Callable[[], PlanNode]) -> PlanNode:
+def _make_if_changed(
+    node: PlanNode, old: Sequence[object], new: Sequence[object], make: Callable[[], PlanNode]
+) -> PlanNode:
     return node if all(a is b for a, b in zip(old, new, strict=True)) else make()
 
 
@@ -116,7 +118,7 @@ def _aggregate(node: Aggregate) -> PlanNode:
     keys = tuple(_of_same_type(key, schema) for _, key in node.keys)
     named = tuple((name, key) for (name, _), key in zip(node.keys, keys, strict=True))
     old = [*(key for _, key in node.keys), *node.aggregates]
-    return _changed(node, old, [*keys, *calls], lambda: node.with_fields(keys=named, aggregates=calls))
+    return _make_if_changed(node, old, [*keys, *calls], lambda: node.with_fields(keys=named, aggregates=calls))
 
 
 def _call(call: AggregateCall, schema: pa.Schema) -> AggregateCall:
@@ -153,7 +155,7 @@ def simplify(expr: Expr, schema: pa.Schema) -> Expr:
         expr = _if_of_same_type(_simplify_case(expr), expr, schema)
     elif isinstance(expr, Cast):
         expr = _simplify_cast(expr, schema)
-    return _first(_folded(expr, schema), expr) if _is_of_constants(expr) else expr
+    return _first(_fold_constants(expr, schema), expr) if _is_of_constants(expr) else expr
 
 
 def _is_of_constants(expr: Expr) -> bool:
@@ -167,7 +169,7 @@ def _simplify_call(expr: Call, schema: pa.Schema) -> Expr:
     if name in ("and", "or"):
         return simplify_junction(expr)
     if name == "not":
-        return _first(_negated(arguments[0]), expr)
+        return _first(_find_negated(arguments[0]), expr)
     if name == "coalesce":
         return _if_of_same_type(_simplify_coalesce(expr), expr, schema)
     if name in COMPARISONS and len(arguments) == 2:
@@ -179,7 +181,7 @@ def _first(made: Expr | None, otherwise: Expr) -> Expr:
     return otherwise if made is None else made
 
 
-def _negated(argument: Expr) -> Expr | None:
+def _find_negated(argument: Expr) -> Expr | None:
     if isinstance(argument, Call):
         if argument.function == "not":
             return argument.arguments[0]
@@ -211,7 +213,7 @@ def simplify_junction(expr: Call) -> Expr:
     if not flat:
         return TRUE if name == "and" else FALSE
     if name == "or":
-        flat = _gathered(flat)
+        flat = _collect_equalities(flat)
     if len(flat) == 1:
         return flat[0]
     if len(flat) == len(expr.arguments) and all(a is b for a, b in zip(flat, expr.arguments, strict=True)):
@@ -219,7 +221,7 @@ def simplify_junction(expr: Call) -> Expr:
     return Call(name, tuple(flat))
 
 
-def _gathered(parts: list[Expr]) -> list[Expr]:
+def _collect_equalities(parts: list[Expr]) -> list[Expr]:
     """Parts of an OR: x = 1 or x = 2 becomes x in (1, 2). Constants of different types are not collected together,
     because each is compared with x in the common type of both, and these types may differ.
     """
@@ -269,7 +271,7 @@ def _literal_like(expr: Expr, other: Expr, schema: pa.Schema) -> Expr:
     type_ = plain(expr_type(other, schema))
     if not (is_temporal(type_) or is_numeric(type_)):
         return expr
-    return _first(_folded(Cast(expr, type_), schema), expr)
+    return _first(_fold_constants(Cast(expr, type_), schema), expr)
 
 
 def _simplify_in(expr: In, schema: pa.Schema) -> Expr:
@@ -316,7 +318,7 @@ def _if_of_same_type(made: Expr, expr: Expr, schema: pa.Schema) -> Expr:
     return made if made is expr or expr_type(made, schema) == expr_type(expr, schema) else expr
 
 
-def _folded(expr: Expr, schema: pa.Schema) -> Literal | None:
+def _fold_constants(expr: Expr, schema: pa.Schema) -> Literal | None:
     """The value of an expression of constants; None if only a run can compute it."""
     check_planning()
     try:

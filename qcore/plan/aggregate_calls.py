@@ -103,7 +103,7 @@ class _Builder:
         function, filter, distinct = aggregate.function, aggregate.filter, aggregate.distinct
         values = aggregate.values
         if function in KEEP_VALUES or (function in ("first", "last") and aggregate.order):
-            return self.ordered(aggregate)
+            return self.order_values(aggregate)
         if function in PAIRS:
             return self.call(function, [self.floats(value) for value in values], filter, distinct)
         if function == "count" and not distinct and len(values) < 2:
@@ -132,7 +132,7 @@ class _Builder:
         is_float = expr_type(expr, self.input_schema) == pa.float64()
         return expr if is_float else Cast(expr, pa.float64())
 
-    def ordered(self, aggregate: AggregateCall) -> Expr:
+    def order_values(self, aggregate: AggregateCall) -> Expr:
         """An aggregate that keeps values and puts them in an order."""
         function = aggregate.function
         value, keys, order = aggregate.values[0], aggregate.order_keys, aggregate.order

@@ -35,10 +35,10 @@ def values_of(
         else:
             data = pa.table(arrays, schema=pa.schema(list(zip(columns, types, strict=True))))
             return Values(ids.new(), data.schema, data)
-    return _computed(rows, columns, types, ids, names)
+    return _project_rows(rows, columns, types, ids, names)
 
 
-def _computed(
+def _project_rows(
     rows: Sequence[Sequence[Expr]],
     columns: Sequence[str],
     types: Sequence[pa.DataType],

@@ -61,23 +61,23 @@ def is_steady(node: PlanNode) -> bool:
     return all(map(is_steady, node.children))
 
 
-def copied(node: PlanNode, ids: NodeIds) -> PlanNode:
+def copy_plan(node: PlanNode, ids: NodeIds) -> PlanNode:
     """Return the same subplan under new ids, with separate copies of its shared subplans."""
-    return _copied(node, ids, {})
+    return _copy_node(node, ids, {})
 
 
-def _copied(node: PlanNode, ids: NodeIds, shared: dict[str, Shared]) -> PlanNode:
+def _copy_node(node: PlanNode, ids: NodeIds, shared: dict[str, Shared]) -> PlanNode:
     if isinstance(node, SharedRead):
         assert isinstance(node.like, Shared)
         if node.of in shared:
             return node.with_fields(id=ids.new(), of=shared[node.of].id, like=shared[node.of])
-        return Project(ids.new(), node.schema, _copied(node.like, ids, shared), tuple(map(col, node.columns)))
+        return Project(ids.new(), node.schema, _copy_node(node.like, ids, shared), tuple(map(col, node.columns)))
     if isinstance(node, Shared):
         if node.id in shared:
             known = shared[node.id]
             return SharedRead(ids.new(), node.schema, known.id, tuple(node.schema.names), known)
-        made = Shared(ids.numbered(node.id), node.schema, _copied(node.child, ids, shared))
+        made = Shared(ids.number_word(node.id), node.schema, _copy_node(node.child, ids, shared))
         shared[node.id] = made
         return made
-    children = tuple(_copied(child, ids, shared) for child in node.children)
+    children = tuple(_copy_node(child, ids, shared) for child in node.children)
     return (node.with_children(*children) if children else node).with_fields(id=ids.new())

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.tree import Case, Column, Expr, call, col, column_names, conjuncts, lit, substitute
-from qcore.plan.copies import copied, is_steady
+from qcore.plan.copies import copy_plan, is_steady
 from qcore.plan.domains import NO_RECURSIONS, Domain, DomainColumns, WorkingDomain, match_domain
 from qcore.plan.joins import conjunction, make_join
 from qcore.plan.marks import without_mark
@@ -109,7 +109,7 @@ class _Unnesting:
         arguments = [(name, column) for name, column in join.arguments if name in read or recursions]
         if not arguments:
             assert not recursions
-            return self._select(self._joined(join, join.left, self.unnest(join.right), []), join.schema.names)
+            return self._select(self._make_join(join, join.left, self.unnest(join.right), []), join.schema.names)
         if not recursions:
             made = self._without_domain(join.with_fields(arguments=tuple(arguments)))
             if made is not None:
@@ -118,7 +118,7 @@ class _Unnesting:
         self._domains.append(domain)
         right, columns = self._push(join.right, domain)
         values = match_domain(dict(arguments), columns)
-        return self._select(self._joined(join, domain.shared, right, values), join.schema.names)
+        return self._select(self._make_join(join, domain.shared, right, values), join.schema.names)
 
     def _simpler(self, join: DependentJoin) -> DependentJoin:
         """Drop parts of the right input that the kind of the join does not need. Add the check of a scalar subquery."""
@@ -132,7 +132,7 @@ class _Unnesting:
 
     def _without_domain(self, join: DependentJoin) -> PlanNode | None:
         """Replace the join by nodes without a domain, which may contain simpler dependent joins. None if impossible."""
-        made = self._row_subqueries.replaced(join)
+        made = self._row_subqueries.replace_join(join)
         if made is not None:
             return made
         pulled = self._puller.pull(join.right, [name for name, _ in join.arguments])
@@ -146,7 +146,7 @@ class _Unnesting:
         over_pulled = tuple(_with_domain(substitute(part, computed), columns) for part in join.conditions)
         schema = join_schema(join.kind, join.left.schema, pulled.node.schema, join.schema.names[-1])
         plain = join.with_fields(schema=schema, right=pulled.node, conditions=over_pulled)
-        node = self._joined(plain, join.left, pulled.node, where)
+        node = self._make_join(plain, join.left, pulled.node, where)
         if join.kind != "inner" or not computed:
             return node
         kept = join.left.schema.names
@@ -159,12 +159,12 @@ class _Unnesting:
         read = self._outer.of(join.right)
         arguments = tuple((name, column) for name, column in join.arguments if name in read)
         if not arguments:
-            made: PlanNode | None = self._joined(join, join.left, join.right, [])
+            made: PlanNode | None = self._make_join(join, join.left, join.right, [])
         else:
             made = self._without_domain(join.with_fields(arguments=arguments))
         return None if made is None else self._select(made, join.schema.names)
 
-    def _joined(self, join: DependentJoin, left: PlanNode, right: PlanNode, where: list[Expr]) -> PlanNode:
+    def _make_join(self, join: DependentJoin, left: PlanNode, right: PlanNode, where: list[Expr]) -> PlanNode:
         """The ordinary join with the kind and the conditions of a dependent one, and further conditions `where`."""
         kind, mark = join.kind, join.schema.names[-1]
         conditions = [part for condition in join.conditions for part in conjuncts(condition)]
@@ -372,8 +372,8 @@ class _Unnesting:
                     "have other rows each time it runs (it has a limit, row numbers, sums of floats, random() or "
                     "similar); repeat its query in both subqueries"
                 )
-            child, below = self._push(copied(node.child, self.ids) if of_others else node.child, domain)
-            name = self.ids.numbered(node.id) if of_others else node.id
+            child, below = self._push(copy_plan(node.child, self.ids) if of_others else node.child, domain)
+            name = self.ids.number_word(node.id) if of_others else node.id
             shared = node.with_fields(id=name, schema=child.schema, child=child)
             self._pushed[key] = shared, below
             if columns == names:

@@ -12,22 +12,22 @@ from qcore.plan.joins import conjunction
 _SYMMETRIC = frozenset({"equal", "not_equal", "is_distinct_from", "is_not_distinct_from"})
 
 
-def factored(expr: Expr) -> Expr:
+def factor_condition(expr: Expr) -> Expr:
     """Return the condition with the common conditions of each OR's branches moved before that OR."""
     if not isinstance(expr, Call) or expr.function not in ("and", "or"):
         return expr
     if expr.function == "and":
-        parts = tuple(map(factored, expr.arguments))
+        parts = tuple(map(factor_condition, expr.arguments))
         return expr if all(a is b for a, b in zip(parts, expr.arguments, strict=True)) else Call("and", parts)
     written = disjuncts(expr)
-    made = [factored(branch) for branch in written]
+    made = [factor_condition(branch) for branch in written]
     branches = [conjuncts(branch) for branch in made]
     common = _common(branches)
     if not common:
         return expr if all(a is b for a, b in zip(made, written, strict=True)) else Call("or", tuple(made))
     rests = [[part for part in branch if not _has(common, part)] for branch in branches]
     # If a branch has no other condition, the common conditions alone decide.
-    return _joined(common if not all(rests) else [*common, Call("or", tuple(map(_joined, rests)))])
+    return _join_parts(common if not all(rests) else [*common, Call("or", tuple(map(_join_parts, rests)))])
 
 
 def disjuncts(expr: Expr) -> list[Expr]:
@@ -62,7 +62,7 @@ def _alike(a: Expr, b: Expr) -> bool:
     return same(a.arguments[0], b.arguments[1]) and same(a.arguments[1], b.arguments[0])
 
 
-def _joined(parts: list[Expr]) -> Expr:
+def _join_parts(parts: list[Expr]) -> Expr:
     joined = conjunction(parts)
     assert joined is not None
     return joined

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, call, col
-from qcore.plan.copies import copied, is_steady
+from qcore.plan.copies import copy_plan, is_steady
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import Aggregate, PlanNode, Project, Shared, SharedRead, WorkingTable
 from qcore.plan.outer_columns import working_name
@@ -41,14 +41,14 @@ class Domain:
         self._arguments = arguments
         self.outer_names = frozenset(name for name, _ in arguments) | recursions.keys()
         columns = list(dict.fromkeys(column for _, column in arguments))
-        self.shared = Shared(ids.numbered("outer"), outer.schema, outer)
+        self.shared = Shared(ids.number_word("outer"), outer.schema, outer)
         new = [names.new(column) for column in columns]
         schema = pa.schema([outer.schema.field(a).with_name(b) for a, b in zip(columns, new, strict=True)])
         read: PlanNode = SharedRead(ids.new(), schema, self.shared.id, tuple(columns), self.shared)
         if is_alone:
             read = Project(ids.new(), schema, self.shared, tuple(map(col, columns)))
         values = distinct_values(ids, names, read)
-        self._values = Shared(ids.numbered("outer"), values.schema, values)
+        self._values = Shared(ids.number_word("outer"), values.schema, values)
         self._positions = {name: columns.index(column) for name, column in arguments}
         self._is_read = False
 
@@ -73,7 +73,7 @@ class Domain:
                 "a correlated subquery with WITH RECURSIVE inside reads a query whose rows may differ from run to run "
                 "(it has a limit, row numbers, sums of floats, random() or similar); write that as a separate table"
             )
-        return Domain(self.ids, self.names, copied(outer, self.ids), self._arguments, self.recursions, True)
+        return Domain(self.ids, self.names, copy_plan(outer, self.ids), self._arguments, self.recursions, True)
 
 
 class WorkingDomain(Domain):

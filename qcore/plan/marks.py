@@ -25,7 +25,7 @@ def without_mark(node: Filter, ids: NodeIds) -> PlanNode:
         return node
     mark = join.schema.names[-1]
     parts = conjuncts(node.predicate)
-    wanted = [_wanted(part, mark, join.kind == "mark") for part in parts]
+    wanted = [_require_mark(part, mark, join.kind == "mark") for part in parts]
     truth = next((value for value in wanted if value is not None), None)
     if truth is None:
         return node
@@ -38,7 +38,7 @@ def without_mark(node: Filter, ids: NodeIds) -> PlanNode:
     return made if rest is None else node.with_fields(child=made, predicate=rest)
 
 
-def _wanted(part: Expr, mark: str, is_known: bool) -> bool | None:
+def _require_mark(part: Expr, mark: str, is_known: bool) -> bool | None:
     """The value of the mark that a condition requires; None for another condition. With `is_known` the mark is never
     null.
     """
@@ -50,13 +50,13 @@ def _wanted(part: Expr, mark: str, is_known: bool) -> bool | None:
     if name == "not":
         # NOT of a condition that treats null as false requires true or null.
         turns = is_known or isinstance(argument, Column) or (isinstance(argument, Call) and argument.function == "not")
-        found = _wanted(argument, mark, is_known) if turns else None
+        found = _require_mark(argument, mark, is_known) if turns else None
         return None if found is None else not found
     if name == "is_false":
-        found = _wanted(argument, mark, is_known) if isinstance(argument, Column) else None
+        found = _require_mark(argument, mark, is_known) if isinstance(argument, Column) else None
         return None if found is None else not found
     if name == "is_true" or (name == "coalesce" and _is_false(part.arguments[1:])):
-        return _wanted(argument, mark, is_known)
+        return _require_mark(argument, mark, is_known)
     return None
 
 

@@ -37,7 +37,7 @@ class NodeIds:
         self._taken.add(id)
         return True
 
-    def numbered(self, word: str) -> str:
+    def number_word(self, word: str) -> str:
         """A new id of a word and a number, for Shared nodes. Renumbering does not change it."""
         number = 1
         while not self.take(f"{word}{number}"):

@@ -43,7 +43,7 @@ def make_null_aware_join(
         return make_join(ids, "left_anti", left, right, [*where, *possible])
     if condition is None:
         return make_join(ids, "mark", left, right, where, mark)
-    shared = Shared(ids.numbered("compared"), right.schema, right)
+    shared = Shared(ids.number_word("compared"), right.schema, right)
     new = {name: names.new(name) for name in right.schema.names}
     schema = pa.schema([right.schema.field(name).with_name(new[name]) for name in right.schema.names])
     again = SharedRead(ids.new(), schema, shared.id, tuple(new), shared)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from qcore.expression.tree import Call, Column, Expr, col, column_names, conjuncts, same, substitute
-from qcore.plan.disjunctions import factored
+from qcore.plan.disjunctions import factor_condition
 from qcore.plan.joins import conjunction
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import (
@@ -83,7 +83,7 @@ class ConditionPuller:
         computed = dict(below.computed)
         own: list[Expr] = []
         pulled = list(below.conditions)
-        for part in conjuncts(factored(node.predicate)):
+        for part in conjuncts(factor_condition(node.predicate)):
             part = substitute(part, computed) if computed else part
             (own if outer_names(part).isdisjoint(names) else pulled).append(part)
         predicate = conjunction(own)
@@ -154,10 +154,10 @@ class ConditionPuller:
         """
         if not node.keys or node.grouping_sets is not None:
             return None
-        grouped = self.grouped(node, names)
+        grouped = self.group_by_outer(node, names)
         return None if grouped is None else Pulled(*grouped)
 
-    def grouped(self, node: Aggregate, names: Collection[str]) -> tuple[Aggregate, tuple[Expr, ...]] | None:
+    def group_by_outer(self, node: Aggregate, names: Collection[str]) -> tuple[Aggregate, tuple[Expr, ...]] | None:
         """Return the aggregate with the values that equalities compare with outer columns as further keys, and these
         conditions over the groups.
         """

@@ -76,7 +76,7 @@ class RowSubqueries:
     outer: OuterReads
     puller: ConditionPuller
 
-    def replaced(self, join: DependentJoin) -> PlanNode | None:
+    def replace_join(self, join: DependentJoin) -> PlanNode | None:
         """Replace the join by nodes that may contain dependent joins of simpler subqueries. None if the subquery may
         have another number of rows than one, or if the result would not be simpler.
         """
@@ -96,7 +96,7 @@ class RowSubqueries:
             if rows is None:
                 return None
             rows = self._step(step, rows, join)
-        return None if rows is None else self._joined(join, rows)
+        return None if rows is None else self._join_rows(join, rows)
 
     # --- the row that the subquery starts from ---
 
@@ -126,7 +126,7 @@ class RowSubqueries:
         """A total, by the keys of equalities with outer columns: a left join with the groups of these keys."""
         if self.outer.of(node).isdisjoint(names):
             return None
-        found = self.puller.grouped(node, names)
+        found = self.puller.group_by_outer(node, names)
         if found is None or not all(equality_sides(part, names) for part in found[1]):
             return None
         grouped, conditions = found
@@ -239,7 +239,7 @@ class RowSubqueries:
 
     # --- the join ---
 
-    def _joined(self, join: DependentJoin, rows: _Rows) -> PlanNode:
+    def _join_rows(self, join: DependentJoin, rows: _Rows) -> PlanNode:
         kept = join.left.schema.names
         both = {**rows.columns, **_themselves(join.left.schema)}
         compared = [_over(part, both, {}) for condition in join.conditions for part in conjuncts(condition)]

@@ -202,10 +202,10 @@ def _closes_last(text: str) -> bool:
 
 
 def _project(node: Project) -> str:
-    return _named(zip(node.schema.names, node.expressions, strict=True))
+    return _name_expressions(zip(node.schema.names, node.expressions, strict=True))
 
 
-def _named(expressions: Iterable[tuple[str, Expr]]) -> str:
+def _name_expressions(expressions: Iterable[tuple[str, Expr]]) -> str:
     """Return `name = expression` for each expression; only the name if the expression is the column of that name."""
     return ", ".join(
         name if isinstance(expr, Column) and expr.name == name else f"{name} = {_bare(expr)}"
@@ -223,7 +223,7 @@ def _call(call: AggregateCall) -> str:
 
 
 def _aggregate(node: Aggregate) -> str:
-    keys = _named(node.keys)
+    keys = _name_expressions(node.keys)
     calls = ", ".join(map(_call, node.aggregates))
     by = f"by [{keys}] " if node.keys else ""
     sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""

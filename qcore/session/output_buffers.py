@@ -155,9 +155,9 @@ class OutputBuffers:
             self._task.wait()
             raise ExecutionError(f"task {self.task_id} was stopped before its output was complete")
         pages, complete = found
-        return Pages(tuple(self._copied(pages)), sequence, complete, self.schema)
+        return Pages(tuple(self._copy_pages(pages)), sequence, complete, self.schema)
 
-    def _copied(self, pages: list[PyBatch]) -> list[pa.RecordBatch]:
+    def _copy_pages(self, pages: list[PyBatch]) -> list[pa.RecordBatch]:
         """Copy the pages to Arrow. The buffer keeps its pages until they are acknowledged, so both are charged."""
         charged = Reservation(self._memory)
         copies = []

@@ -106,7 +106,7 @@ class Session:
         file_access: str | Sequence[str] = "any",
         time_zone: str | None = None,
     ) -> None:
-        self.dialect = Dialect.named(dialect)
+        self.dialect = Dialect.find(dialect)
         self.time_zone = check_zone(time_zone)
         self.settings = Settings.make(threads, memory_limit, batch_rows, timeout)
         self.change(session_memory_limit=session_memory_limit, file_access=file_access)
@@ -279,7 +279,7 @@ class Session:
             result = result if copy is None else copy_plan(copy, result, result.output_names or [])
             plan = result.plan if zone is None else plan_in_zone(result.plan, zone)
             bound = self._bound(plan, known)
-            query = self._optimized(bound, result.output_names)
+            query = self._optimize_plan(bound, result.output_names)
         if key is not None and not moments:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
             self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
@@ -294,7 +294,7 @@ class Session:
             schemas = {name: table.schema for name, table in known.items()}
             for view in self._views:
                 if view not in schemas and INFORMATION_SCHEMA not in self._views[view].lower():
-                    schemas[view] = self._query(f"SELECT * FROM {self._quoted(view)}", known).schema
+                    schemas[view] = self._query(f"SELECT * FROM {self._quote_name(view)}", known).schema
             found[statements.COLUMNS] = table_from(statements.information_of_columns(schemas))
         return found
 
@@ -351,7 +351,7 @@ class Session:
             return statements.table_names({*known, *self._views}, self.settings)
         if isinstance(statement, Drop):
             held: dict[str, Any] = self._views if statement.is_view else self._tables
-            name = self._spelled(statement.name, held)
+            name = self._find_spelling(statement.name, held)
             dropped = held.pop(name, None)
             self.plan_cache.forget(name)
             if dropped is None and not statement.may_be_missing:
@@ -377,7 +377,7 @@ class Session:
     def _summary(self, statement: Summarize, known: Mapping[str, Table]) -> Result:
         names = ColumnNames()
         columns = {names.new(field.name): field.type for field in self._query(statement.query, known).schema}
-        query = statements.summary_query(statement.query, columns, self._quoted)
+        query = statements.summary_query(statement.query, columns, self._quote_name)
         return statements.summary(columns, self._query(query, known).to_arrow(), self.settings)
 
     def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
@@ -388,7 +388,7 @@ class Session:
         self.plan_cache.forget(statement.name)
         try:
             # Raises at once if the query cannot be planned or if the view reads itself.
-            self._query(f"SELECT * FROM {self._quoted(statement.name)}", known)
+            self._query(f"SELECT * FROM {self._quote_name(statement.name)}", known)
         except BaseException:
             if before is None:
                 del self._views[statement.name]
@@ -397,19 +397,19 @@ class Session:
             self.plan_cache.forget(statement.name)
             raise
 
-    def _quoted(self, name: str) -> str:
-        from qcore.sql.statements import quoted
+    def _quote_name(self, name: str) -> str:
+        from qcore.sql.statements import quote_name
 
-        return quoted(name)
+        return quote_name(name)
 
-    def _spelled(self, name: str, held: Collection[str]) -> str:
+    def _find_spelling(self, name: str, held: Collection[str]) -> str:
         """The spelling of `name` among the tables or views `held`, if the dialect ignores case."""
         if self.dialect.name_case != "any":
             return name
         return statements.spelled_among(name, held)
 
     def _insert(self, statement: Insert, known: Mapping[str, Table]) -> Result:
-        statement = replace(statement, table=self._spelled(statement.table, self._tables))
+        statement = replace(statement, table=self._find_spelling(statement.table, self._tables))
         table = self._tables.get(statement.table)
         if table is None and statement.table in self._views:
             raise PlanError(f"INSERT INTO {statement.table}: it is a view; insert into the tables that its query reads")
@@ -420,7 +420,7 @@ class Session:
                 f"INSERT INTO {statement.table}: the table is not in memory; make a table in memory with "
                 "CREATE TABLE … AS, or write files with COPY (…) TO"
             )
-        columns = tuple(self._spelled(name, table.schema.names) for name in statement.columns)
+        columns = tuple(self._find_spelling(name, table.schema.names) for name in statement.columns)
         statement = replace(statement, columns=columns)
         given = self._query(statement.query, known).collect_charged(f"INSERT INTO {statement.table}")
         rows = statements.convert_inserted(table.schema, statement, given, self.settings)
@@ -500,7 +500,7 @@ class Session:
     def _run(
         self, plan: p.PlanNode, output_names: list[str] | None, tables: Mapping[str, Table], on: Any = None
     ) -> Any:
-        return self._result(self._optimized(self._bound(plan, tables), output_names), None, on)
+        return self._result(self._optimize_plan(self._bound(plan, tables), output_names), None, on)
 
     def _bound(self, plan: p.PlanNode, tables: Mapping[str, Table]) -> p.PlanNode:
         """The plan with the source of every scan, all of which the session may read or write."""
@@ -510,7 +510,7 @@ class Session:
             self.settings.file_access.check_path(bound.path)
         return bound
 
-    def _optimized(self, bound: p.PlanNode, output_names: list[str] | None) -> PlannedQuery:
+    def _optimize_plan(self, bound: p.PlanNode, output_names: list[str] | None) -> PlannedQuery:
         of_scan = source_statistics()
         return PlannedQuery(optimize(bound, of_scan), output_names, Estimator(of_scan).rows)
 

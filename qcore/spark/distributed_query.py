@@ -146,7 +146,7 @@ class StageLoop:
                     self._start(stage)
                 if not self._running:
                     return plan
-                for run in self._ended(deadline):
+                for run in self._wait_for_stages(deadline):
                     assert run.table is not None
                     plan = with_output(plan, run.stage, run.table)
         finally:
@@ -192,7 +192,7 @@ class StageLoop:
             self._running.append((run, job))
             job.start()
 
-    def _ended(self, deadline: float | None) -> list[StageRun]:
+    def _wait_for_stages(self, deadline: float | None) -> list[StageRun]:
         """Wait until stages have ended, and return them."""
         while True:
             with WaitingForOthers():

@@ -199,7 +199,7 @@ class Exchange:
         """Wait for the end of the job; return whether it has ended."""
         return self._job.wait(seconds)
 
-    def reported(self) -> list[WrittenFile]:
+    def list_reported(self) -> list[WrittenFile]:
         """The files of tasks that have succeeded; all files when the job has ended."""
         if self._job.is_done or self._reports is None:
             return self._manifest if self._job.is_done else []
@@ -238,7 +238,7 @@ class PartitionSplits:
             if self._closed:
                 raise StopIteration
             finished = self._exchange.wait(POLL_SECONDS)
-            for written in self._exchange.reported():
+            for written in self._exchange.list_reported():
                 if written.partition not in self._taken:
                     self._taken[written.partition] = written
                     if written.name:

@@ -46,7 +46,7 @@ def next_stages(
         A node can run in this process only, such as an operator written in Python. The message names it.
     """
     limits = limits or Limits()
-    plan = prepared(plan)
+    plan = prepare_plan(plan)
     cutter = Cutter(limits, Estimator(source_statistics()), first_number, under_way)
     cutter.check(plan)
     if _fits_here(plan, limits) or _is_rest(plan):
@@ -60,21 +60,21 @@ def next_stages(
 def with_output(plan: p.PlanNode, stage: Stage, table: PagesTable | Table) -> p.PlanNode:
     """Return the plan with the rows that a stage wrote in place of the part that the stage computed."""
 
-    def filled(node: p.PlanNode) -> p.PlanNode:
+    def fill_scan(node: p.PlanNode) -> p.PlanNode:
         if isinstance(node, p.Scan):
             return node.with_fields(source=table) if node.id == stage.scan else node
-        return _over(node, {id(child): filled(child) for child in node.children})
+        return _over(node, {id(child): fill_scan(child) for child in node.children})
 
-    above = filled(stage.above)
+    above = fill_scan(stage.above)
 
-    def replaced(node: p.PlanNode) -> p.PlanNode:
+    def replace_reads(node: p.PlanNode) -> p.PlanNode:
         if node.id == stage.replaces:
             return above
         if isinstance(node, p.SharedRead) and node.of == stage.replaces:
             return p.Scan(node.id, node.schema, stage.scan, table, node.columns)
-        return _over(node, {id(child): replaced(child) for child in node.children})
+        return _over(node, {id(child): replace_reads(child) for child in node.children})
 
-    return replaced(prepared(plan))
+    return replace_reads(prepare_plan(plan))
 
 
 def _over(node: p.PlanNode, children: Mapping[int, p.PlanNode]) -> p.PlanNode:
@@ -84,13 +84,13 @@ def _over(node: p.PlanNode, children: Mapping[int, p.PlanNode]) -> p.PlanNode:
     return node.with_children(*(children[id(child)] for child in node.children))
 
 
-def prepared(plan: p.PlanNode) -> p.PlanNode:
+def prepare_plan(plan: p.PlanNode) -> p.PlanNode:
     """Return the plan with views and grouping sets as the nodes that they stand for. Doing it again changes nothing."""
-    return _expanded(expand_views(plan))
+    return _expand_node(expand_views(plan))
 
 
-def _expanded(node: p.PlanNode) -> p.PlanNode:
-    node = _over(node, {id(child): _expanded(child) for child in node.children})
+def _expand_node(node: p.PlanNode) -> p.PlanNode:
+    node = _over(node, {id(child): _expand_node(child) for child in node.children})
     if not isinstance(node, p.Aggregate) or node.grouping_sets is None:
         return node
     output = expand_grouping_sets(node)

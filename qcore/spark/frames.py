@@ -152,7 +152,7 @@ def in_layout(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for column, field in zip(batch.columns, schema, strict=True):
         try:
-            columns.append(column if column.type.equals(field.type) else _converted(column, field.type))
+            columns.append(column if column.type.equals(field.type) else _convert_column(column, field.type))
         except pa.ArrowException as error:
             raise ExecutionError(
                 f"column {field.name!r} ({column.type}) has values that Spark's {field.type} cannot hold: {error}"
@@ -160,7 +160,7 @@ def in_layout(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _converted(column: pa.Array, type_: pa.DataType) -> pa.Array:
+def _convert_column(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(type_)

@@ -254,7 +254,7 @@ def _splits(
     folders = _FolderValues(partition_struct, schema)
     for partition in partitions:
         files = partition.files()
-        printed = _printed(jvm.scala.runtime.ScalaRunTime.stringOf(files), files)
+        printed = _parse_files(jvm.scala.runtime.ScalaRunTime.stringOf(files), files)
         for number, (url, start, end, values) in enumerate(printed):
             path = file_path(url)
             if path not in stamps:
@@ -333,7 +333,7 @@ def _stamp(file: Any) -> FileStamp:
     return FileStamp(file.fileSize(), file.modificationTime())
 
 
-def _printed(text: str, files: Any) -> Iterator[tuple[str, int, int, str | None]]:
+def _parse_files(text: str, files: Any) -> Iterator[tuple[str, int, int, str | None]]:
     """Path, start, end and the text of folder values of files, from the text of the files.
 
     A value of a folder may hold anything, so the files are counted. If the count differs, the values' text is None.

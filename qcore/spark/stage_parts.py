@@ -161,10 +161,10 @@ class Part:
 
     def over(self, plan: p.PlanNode, names: Mapping[str, Sequence[str]] | None = None) -> Part:
         """The part with another plan on top of it. `names` gives the new names of columns; None: they stay."""
-        return replace(self, plan=plan, keys=self.keys if names is None else renamed(self.keys, names))
+        return replace(self, plan=plan, keys=self.keys if names is None else rename_keys(self.keys, names))
 
 
-def renamed(keys: Sequence[tuple[str, ...]], names: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+def rename_keys(keys: Sequence[tuple[str, ...]], names: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """Lists of columns under new names; those with a column that has none are left out."""
     return tuple(tuple(names[name][0] for name in one) for one in keys if all(names.get(name) for name in one))
 
@@ -342,7 +342,7 @@ class Cutter:
             known = self._known[id(node)] = node, part
         return known[1]
 
-    def gathered(self, node: p.PlanNode, needed: set[str] | None = None) -> Part | None:
+    def gather_rows(self, node: p.PlanNode, needed: set[str] | None = None) -> Part | None:
         """The node's rows in one task."""
         part = self.ready(node)
         if part is None or part.place == SINGLE:
@@ -363,7 +363,7 @@ class Cutter:
         names: dict[str, list[str]] = {}
         for name, held in zip(node.schema.names, node.columns, strict=True):
             names.setdefault(held, []).append(name)
-        return Part(node, {node.id: PARTITION}, HASHED, source.n_partitions, renamed([source.keys], names))
+        return Part(node, {node.id: PARTITION}, HASHED, source.n_partitions, rename_keys([source.keys], names))
 
     def values(self, node: p.Values) -> Part:
         return Part(node, {}, LOCAL)
@@ -395,7 +395,7 @@ class Cutter:
         plain = {expr.name: [name] for name, expr in reversed(node.keys) if isinstance(expr, Column)}
         if part.place == SINGLE:
             return part.over(node.with_fields(child=part.plan))
-        if node.keys and renamed(part.keys, plain):
+        if node.keys and rename_keys(part.keys, plain):
             return part.over(node.with_fields(child=part.plan), plain)
         keys = [name for name, _ in node.keys]
         hashable = can_hash(node.schema, keys)
@@ -438,7 +438,7 @@ class Cutter:
         if part is None:
             return None
         if part.place != SINGLE and not any(set(held) <= set(keys) for held in part.keys):
-            part = self.gathered(node.child)
+            part = self.gather_rows(node.child)
             if part is None:
                 return None
         return part.over(node.with_fields(child=part.plan), {name: [name] for name in keys})
@@ -452,14 +452,14 @@ class Cutter:
             if can_hash(node.child.schema, by):
                 self.write(node.child, part, by, self.n_partitions(node.child))
                 return None
-            part = self.gathered(node.child)
+            part = self.gather_rows(node.child)
             if part is None:
                 return None
         return part.over(node.with_fields(child=part.plan))
 
     # --- order ---
 
-    def limited(self, node: p.TopN | p.Limit) -> Part | None:
+    def limit_rows(self, node: p.TopN | p.Limit) -> Part | None:
         """The first rows of each task, then of these."""
         part = self.ready(node.child)
         if part is None:
@@ -477,7 +477,7 @@ class Cutter:
     def alone(self, node: p.PlanNode) -> Part | None:
         """A node that must see all rows."""
         (child,) = node.children
-        part = self.gathered(child)
+        part = self.gather_rows(child)
         return None if part is None else part.over(node.with_children(part.plan))
 
     # --- several inputs ---
@@ -500,7 +500,7 @@ class Cutter:
                 self.write(child, part)
         return None
 
-    def shared(self, node: p.Shared) -> Part | None:
+    def plan_shared(self, node: p.Shared) -> Part | None:
         part = self.ready(node.child)
         if part is not None:
             names = tuple(node.schema.names)
@@ -540,22 +540,22 @@ class Cutter:
         sides = _Sides(node, kind, pairs)
         build, probe = self.part(sides.build), self.part(sides.probe)
         if kind in OF_PROBE_ROWS:
-            copied = self._copied(sides, build)
+            copied = self._copy_build(sides, build)
             if copied is not None:
                 if probe is not None:
                     probe = self.ready(sides.probe)
-                return None if probe is None else sides.joined(probe, copied)
+                return None if probe is None else sides.join_parts(probe, copied)
         if build is None:
             return None
         if pairs:
-            return self._partitioned(sides, build)
+            return self._partition_sides(sides, build)
         if kind in OF_PROBE_ROWS:
-            self.write_narrow(sides.build, build, sides.needed(sides.build))
+            self.write_narrow(sides.build, build, sides.find_needed(sides.build))
             return None
-        one, other = self.gathered(sides.build), self.gathered(sides.probe)
-        return None if one is None or other is None else sides.joined(other, one)
+        one, other = self.gather_rows(sides.build), self.gather_rows(sides.probe)
+        return None if one is None or other is None else sides.join_parts(other, one)
 
-    def _copied(self, sides: _Sides, build: Part | None) -> Part | None:
+    def _copy_build(self, sides: _Sides, build: Part | None) -> Part | None:
         """The build side as every task reads it whole, if it is there and small, or if it must be so."""
         if build is None or build.place == LOCAL or not is_chain(build.plan):
             return None
@@ -567,7 +567,7 @@ class Cutter:
             fits = known is not None and bytes_of_rows(known, leaf.schema) <= self._limits.broadcast_bytes
         return Part(build.plan, {leaf.id: ALL}, SINGLE) if fits else None
 
-    def _partitioned(self, sides: _Sides, build: Part) -> Part | None:
+    def _partition_sides(self, sides: _Sides, build: Part) -> Part | None:
         """A join whose task p joins partition p of both sides."""
         match = sides.match(build, sides.build)
         may_copy = sides.kind in OF_PROBE_ROWS and not is_chain(build.plan)
@@ -575,18 +575,20 @@ class Cutter:
             n_partitions = self.n_partitions(sides.build, sides.probe)
             keys = sides.keys_of(sides.build)
             hashes_max = HASHES_MAX if sides.kind in DROPS_UNMATCHED and self._pays_to_filter(sides) else 0
-            self.write_narrow(sides.build, build, sides.needed(sides.build), keys, n_partitions, hashes_max)
+            self.write_narrow(sides.build, build, sides.find_needed(sides.build), keys, n_partitions, hashes_max)
             return None
         probe = self.part(sides.probe)
         if probe is None:
             return None
         if probe.place == HASHED and probe.n_tasks == build.n_tasks and match in probe.keys:
-            return sides.joined(probe, build)
+            return sides.join_parts(probe, build)
         filtered_by = None
         if sides.kind in DROPS_UNMATCHED and is_chain(build.plan):
             # Its keys are those of the table, under other names: filters and projections keep what rows have.
             filtered_by = leaf_of(build.plan).source
-        self.write_narrow(sides.probe, probe, sides.needed(sides.probe), match, build.n_tasks, filtered_by=filtered_by)
+        self.write_narrow(
+            sides.probe, probe, sides.find_needed(sides.probe), match, build.n_tasks, filtered_by=filtered_by
+        )
         return None
 
     def _pays_to_filter(self, sides: _Sides) -> bool:
@@ -607,7 +609,7 @@ class _Sides:
         """The keys of one side."""
         return tuple(pair[0 if side is self.node.left else 1] for pair in self.pairs)
 
-    def needed(self, side: p.PlanNode) -> set[str]:
+    def find_needed(self, side: p.PlanNode) -> set[str]:
         """The columns of one side that the join reads or returns."""
         used = set(self.node.schema.names)
         if isinstance(self.node, p.HashJoin):
@@ -627,7 +629,7 @@ class _Sides:
                 return tuple(to_other[name] for name in keys)
         return None
 
-    def joined(self, probe: Part, build: Part) -> Part:
+    def join_parts(self, probe: Part, build: Part) -> Part:
         """The join of two parts whose tasks have the rows that match."""
         left, right = (build, probe) if self.build is self.node.left else (probe, build)
         plan = self.node.with_fields(left=left.plan, right=right.plan)
@@ -635,7 +637,7 @@ class _Sides:
         keys = probe.keys if self.kind in OF_PROBE_ROWS else ()
         if build.place == HASHED and self.kind in ("inner", "right", "right_semi", "right_anti"):
             keys = (*keys, *build.keys)
-        held = tuple(dict.fromkeys(renamed(keys, names)))
+        held = tuple(dict.fromkeys(rename_keys(keys, names)))
         return Part(plan, {**probe.reads, **build.reads}, probe.place, probe.n_tasks, held)
 
 
@@ -660,12 +662,12 @@ _PARTS: dict[type[p.PlanNode], Callable[[Cutter, Any], Part | None]] = {
     p.Aggregate: Cutter.aggregate,
     p.AggregateStep: Cutter.aggregate_step,
     p.Window: Cutter.window,
-    p.TopN: Cutter.limited,
-    p.Limit: Cutter.limited,
+    p.TopN: Cutter.limit_rows,
+    p.Limit: Cutter.limit_rows,
     p.OrderBy: Cutter.alone,
     p.EnforceSingleRow: Cutter.alone,
     p.UnionAll: Cutter.union,
-    p.Shared: Cutter.shared,
+    p.Shared: Cutter.plan_shared,
     p.SharedRead: Cutter.shared_read,
     p.RecursiveUnion: Cutter.recursive_union,
     p.HashJoin: Cutter.hash_join,

@@ -19,7 +19,7 @@ from qcore.plan.projections import add_columns, project
 from qcore.plan.set_operations import cast_to_common_types, union_all
 from qcore.record import record
 from qcore.sql.binder import Binder
-from qcore.sql.row_numbers import numbered
+from qcore.sql.row_numbers import number_and_copy
 from qcore.sql.scope import Rows
 
 ASOF_USAGE = "t ASOF [LEFT] JOIN u ON t.k = u.k AND t.x >= u.x, or USING (k, x)"
@@ -46,10 +46,10 @@ def nearest(binder: Binder, left: Rows, right: Rows, conditions: Sequence[Expr])
     """The left rows with the number of their nearest right row, the right rows with their numbers, and the condition
     that both are equal.
     """
-    found = _classified(conditions, left, right)
+    found = _classify_conditions(conditions, left, right)
     (comparison, at_left, at_right) = found.compared[0]
     ids, names = binder.ids, binder.names
-    shared, number, copy, copied_number = numbered(binder, right)
+    shared, number, copy, copied_number = number_and_copy(binder, right)
 
     keys = [names.new("key") for _ in found.equal]
     at, near, side, is_left = (names.new(name) for name in ("at", "nearest", "side", "is_left"))
@@ -96,7 +96,7 @@ def nearest(binder: Binder, left: Rows, right: Rows, conditions: Sequence[Expr])
     return replace(left, node=node), copy, call("equal", col(match), col(copied_number))
 
 
-def _classified(conditions: Sequence[Expr], left: Rows, right: Rows) -> _Conditions:
+def _classify_conditions(conditions: Sequence[Expr], left: Rows, right: Rows) -> _Conditions:
     of_left, of_right = set(left.node.schema.names), set(right.node.schema.names)
     result = _Conditions()
     for condition in _conjuncts(conditions):

@@ -26,7 +26,7 @@ from qcore.sql import (
     subqueries,
 )
 from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
-from qcore.sql.parse import located, parse
+from qcore.sql.parse import locate_message, parse
 from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.scope import Environment, Level
 
@@ -85,9 +85,9 @@ def plan_query(
     """
     with deep_recursion():
         try:
-            return _planned(text, tables, dialect, views or {}, may_narrow=True)
+            return _plan_text(text, tables, dialect, views or {}, may_narrow=True)
         except _BoundInPart:
-            return _planned(text, tables, dialect, views or {}, may_narrow=False)
+            return _plan_text(text, tables, dialect, views or {}, may_narrow=False)
 
 
 class _BoundInPart(Exception):
@@ -97,7 +97,7 @@ class _BoundInPart(Exception):
     """
 
 
-def _planned(
+def _plan_text(
     text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str], may_narrow: bool
 ) -> PlanResult:
     statements, source = parse(text, dialect)
@@ -106,11 +106,11 @@ def _planned(
     if len(statements) > 1:
         end = next(token for token in source.tokens if token.token_type.name == "SEMICOLON")
         message = "the text has more than one statement; it cannot be planned as a query"
-        raise PlanError(located(message, text, end.start, end.end))
+        raise PlanError(locate_message(message, text, end.start, end.end))
     if type(statements[0]).__name__ in _STATEMENTS:
         words = [token.text.upper() for token in source.tokens[:2]]
         message = f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here"
-        raise PlanError(located(message, text, source.tokens[0].start, source.tokens[0].end))
+        raise PlanError(locate_message(message, text, source.tokens[0].start, source.tokens[0].end))
     binder = Binder(
         tables, views, dialect, source, READERS.expressions, READERS.queries, READERS.tables, may_narrow=may_narrow
     )
@@ -123,15 +123,15 @@ def _planned(
     except PlanError as error:
         if binder.is_narrowed:
             raise _BoundInPart from None
-        raise _located(error, binder) from None
+        raise _locate_error(error, binder) from None
     except RecursionError:
         raise PlanError("the query is nested too deeply; compute parts of it in common tables first") from None
     names = [named.shown for named in relation.columns]
     return PlanResult(rename_result(binder.ids, plan, names), names)
 
 
-def _located(error: PlanError, binder: Binder) -> PlanError:
+def _locate_error(error: PlanError, binder: Binder) -> PlanError:
     if binder.fault is None:
         return error
     place, source = binder.fault
-    return PlanError(located(str(error), source.text, *place))
+    return PlanError(locate_message(str(error), source.text, *place))

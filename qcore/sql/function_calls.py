@@ -96,7 +96,7 @@ def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
     grouping: Grouping | None = place.grouping
     level = place.scope.level
     if grouping is None and level.outer is None:
-        raise _misplaced(parts, place)
+        raise _make_placement_error(parts, place)
     if grouping is None:
         # It may be the outer query's.
         return _outer_aggregate(binder, parts, place)
@@ -132,16 +132,16 @@ def _outer_aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
     level = place.scope.level
     outer = level.outer
     if outer is None or outer.grouping is None:
-        raise _misplaced(parts, place)
+        raise _make_placement_error(parts, place)
     try:
         value = _aggregate(binder, parts, outer)
     except PlanError:
         binder.fault = None
-        raise _misplaced(parts, place) from None
+        raise _make_placement_error(parts, place) from None
     return level.capture(value, binder.names)
 
 
-def _misplaced(parts: CallParts, place: Place) -> PlanError:
+def _make_placement_error(parts: CallParts, place: Place) -> PlanError:
     hint = "; HAVING filters groups" if place.clause == "WHERE" else ""
     return PlanError(f"{parts.name}: an aggregate function cannot be in {place.clause}{hint}")
 

@@ -25,7 +25,7 @@ from qcore.sql.ordering import sorted_rows
 from qcore.sql.pivot import pivoted_rows
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
-from qcore.sql.row_numbers import number_rows, numbered
+from qcore.sql.row_numbers import number_and_copy, number_rows
 from qcore.sql.samples import sample_rows
 from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, Scope, TableNames
 from qcore.sql.single_row import one_row
@@ -118,10 +118,10 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
         elif alias is None:
             rows.tables = [TableNames(("memory", "main", rows.tables[0].parts[-1]), rows.tables[0].columns)]
     binder.reads_all = reads_all
-    return _changed(binder, rows, pivots, sample, joins, place)
+    return _apply_changes(binder, rows, pivots, sample, joins, place)
 
 
-def _changed(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, place: Place) -> Rows:
+def _apply_changes(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, place: Place) -> Rows:
     """The rows of a table with its PIVOT, UNPIVOT, sample and joins."""
     if isinstance(rows, UnnestedRows) and (pivots or sample is not None):
         raise PlanError("PIVOT or a sample of unnest over tables before it is not supported; use a subquery")
@@ -143,8 +143,8 @@ def bind_derived(binder: Binder, node: Any, place: Place) -> Rows:
             named = with_alias(Relation(rows.node, rows.columns), "", alias)
             rows = replace(rows, tables=named.tables, columns=named.columns)
     else:
-        rows = _derived(binder, _bare(node), alias, place)
-    return _changed(binder, rows, pivots, sample, joins, place)
+        rows = _read_derived(binder, _bare(node), alias, place)
+    return _apply_changes(binder, rows, pivots, sample, joins, place)
 
 
 def _bare(node: Any) -> Any:
@@ -167,7 +167,7 @@ def _is_joined_tables(node: Any) -> bool:
     )
 
 
-def _derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
+def _read_derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
     relation, captured = derived_rows(binder, query, place)
     rows = with_alias(relation, "", alias)
     if alias is None:
@@ -193,7 +193,7 @@ def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
         return bind_unnest(binder, inner, place)
     if type(inner).__name__ != "Subquery":
         return bind_table_function(binder, node, inner, alias, place)
-    return _derived(binder, inner, alias, place)
+    return _read_derived(binder, inner, alias, place)
 
 
 def _view_rows(binder: Binder, function: Any, alias: Any, place: Place) -> Rows:
@@ -225,13 +225,13 @@ def with_views(binder: Binder, rows: Rows, views: Sequence[Any], environment: En
 def _join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
     """The rows with those of a table joined."""
     try:
-        return _joined(binder, left, node, place)
+        return _read_join(binder, left, node, place)
     except PlanError:
         binder.blame(node)
         raise
 
 
-def _joined(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
+def _read_join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
     table, side, kind, method, on, using, pivots, _ = take(
         node, "this", "side", "kind", "method", "on", "using", "pivots", "global"
     )
@@ -309,7 +309,7 @@ def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, usin
         conditions = [bind_call("equal", pair, binder.dialect).expr for pair in pairs[:-1]]
         conditions.append(bind_call("greater_equal", pairs[-1], binder.dialect).expr)
         left, right, is_nearest = nearest(binder, left, right, conditions)
-        return _merged(binder, left, right, kind, [is_nearest], names)
+        return _merge_names(binder, left, right, kind, [is_nearest], names)
     if on is None:
         raise PlanError(f"ASOF JOIN has no condition; the syntax is {ASOF_USAGE}")
     conditions, subqueries, _ = _conditions(binder, left, right, on, place)
@@ -379,7 +379,7 @@ def _combine(binder: Binder, left: Rows, right: Rows, kind: str, conditions: Seq
     if kind in LEFT_ONLY:
         tables, columns = left.tables, left.columns
     if isinstance(right, UnnestedRows):
-        return _unnested(binder, left, right, kind, conditions, tables, columns)
+        return _unnest_lists(binder, left, right, kind, conditions, tables, columns)
     if isinstance(right, LateralRows):
         return _lateral(binder, left, right, kind, conditions, tables, columns)
     node = make_join(binder.ids, kind, left.node, right.node, conditions)
@@ -430,7 +430,7 @@ def _lateral(
     return _like(left, node, tables, columns)
 
 
-def _unnested(
+def _unnest_lists(
     binder: Binder,
     left: Rows,
     right: UnnestedRows,
@@ -454,7 +454,7 @@ def _unnested(
 def _join_using(binder: Binder, left: Rows, right: Rows, kind: str, names: Sequence[Part]) -> Rows:
     pairs = [_using_pair(binder, left, right, name) for name in names]
     conditions = [bind_call("equal", pair, binder.dialect).expr for pair in pairs]
-    return _merged(binder, left, right, kind, conditions, names)
+    return _merge_names(binder, left, right, kind, conditions, names)
 
 
 def _using_pair(binder: Binder, left: Rows, right: Rows, name: Part) -> list[Bound]:
@@ -469,7 +469,7 @@ def _using_pair(binder: Binder, left: Rows, right: Rows, name: Part) -> list[Bou
     return pair
 
 
-def _merged(
+def _merge_names(
     binder: Binder, left: Rows, right: Rows, kind: str, conditions: Sequence[Expr], names: Sequence[Part]
 ) -> Rows:
     """The join on conditions, with one column for each name of USING."""
@@ -554,8 +554,8 @@ def _side_of(one: Any, sides: Sequence[PlanNode]) -> int | None:
 def _join_by_numbers(
     binder: Binder, left: Rows, right: Rows, kind: str, predicate: Expr | None, waiting: Sequence[Any]
 ) -> Rows:
-    a, a_number, a_copy, a_copied = numbered(binder, left)
-    b, b_number, b_copy, b_copied = numbered(binder, right)
+    a, a_number, a_copy, a_copied = number_and_copy(binder, left)
+    b, b_number, b_copy, b_copied = number_and_copy(binder, right)
     schema = join_schema("inner", a.schema, b.schema)
     node: PlanNode = NestedLoopJoin(binder.ids.new(), schema, a, b, "inner")
     node = join_subqueries(binder, node, waiting)

@@ -26,13 +26,13 @@ def limit_rows(binder: Binder, relation: Relation, limit: Any, offset: Any, envi
     if limit is None and offset is None:
         return relation
     try:
-        return _limited(binder, relation, limit, offset, environment)
+        return _apply_limit(binder, relation, limit, offset, environment)
     except PlanError:
         binder.blame(offset if limit is None else limit)
         raise
 
 
-def _limited(binder: Binder, relation: Relation, limit: Any, offset: Any, environment: Environment) -> Relation:
+def _apply_limit(binder: Binder, relation: Relation, limit: Any, offset: Any, environment: Environment) -> Relation:
     count, is_share = (None, False) if limit is None else _count(limit)
     first = None
     if offset is not None:

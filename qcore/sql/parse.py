@@ -79,7 +79,7 @@ def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
         A syntax error. The message has the token, its place and the line of the text.
     """
     reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
-    return _parsed(reader, text, _tokens(reader, text), dialect)
+    return _parse_tokens(reader, text, _tokens(reader, text), dialect)
 
 
 def parse_items(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
@@ -88,7 +88,7 @@ def parse_items(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
     kinds, make = _token_classes()
     # Expressions are parsed as a select list. The token SELECT is added and is not in the text.
     select = make(kinds.SELECT, "SELECT", 0, 0, 0, -1)
-    statements, source = _parsed(reader, text, [select, *_tokens(reader, text)], dialect)
+    statements, source = _parse_tokens(reader, text, [select, *_tokens(reader, text)], dialect)
     (items,) = take(statements[0], "expressions") if len(statements) == 1 else ((),)
     return list(items or ()), source
 
@@ -128,10 +128,10 @@ def _keep(reader: Any, text: str, tokens: tuple[Any, ...]) -> None:
         _last.reader, _last.text, _last.tokens = reader, text, tokens
 
 
-def _parsed(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tuple[list[Any], Source]:
+def _parse_tokens(reader: Any, text: str, tokens: list[Any], dialect: Dialect) -> tuple[list[Any], Source]:
     from sqlglot.errors import ParseError
 
-    tokens = _mended(tokens, text, dialect)
+    tokens = _mend_tokens(tokens, text, dialect)
     source = Source(text, tokens)
     try:
         with deep_recursion(PARSER_LIMIT):
@@ -212,7 +212,7 @@ def _sqlglot_parser(null_order: str) -> Any:
     return type(f"QcoreXor{null_order.title().replace('_', '')}", (parent,), settings)()
 
 
-def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
+def _mend_tokens(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     """Rewrite the tokens. Numbers in base 16, bytes, and texts in several pieces become one token each. The comments of
     the text are replaced by those that the parser looks for.
     """
@@ -231,7 +231,7 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         is_timestamp = kind in (kinds.TIMESTAMP, kinds.TIMESTAMPNTZ) and token.text.upper() == "TIMESTAMP"
         if is_timestamp and dialect.syntax == "spark":
             # The tokenizer is DuckDB's: TIMESTAMP and TIMESTAMP_NTZ of Spark are tokens of one kind there.
-            token = _joined(kinds.TIMESTAMPTZ, token.text, token, token)
+            token = _join_tokens(kinds.TIMESTAMPTZ, token.text, token, token)
         if (
             touches
             and before is not None
@@ -241,29 +241,29 @@ def _mended(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         ):
             value = _hexadecimal(token.text)
             if value is not None:
-                result[-1] = _joined(kinds.NUMBER, str(value), before, token)
+                result[-1] = _join_tokens(kinds.NUMBER, str(value), before, token)
                 continue
         if kind == kinds.STRING and before is not None:
             if touches and before.token_type == kinds.VAR and before.text.lower() == "x":
-                result[-1] = _joined(kinds.HEX_STRING, token.text, before, token)
+                result[-1] = _join_tokens(kinds.HEX_STRING, token.text, before, token)
                 continue
             if before.token_type == kinds.STRING and not touches:
-                result[-1] = _joined(kinds.STRING, before.text + token.text, before, token)
+                result[-1] = _join_tokens(kinds.STRING, before.text + token.text, before, token)
                 continue
         if token.text == "(" and before is not None and before.text.lower() in _RENAMED and _is_word(before):
-            result[-1] = _joined(kinds.VAR, f"{PREFIX}{before.text}", before, before)
+            result[-1] = _join_tokens(kinds.VAR, f"{PREFIX}{before.text}", before, before)
         if token.text == "(" and before is not None and before.text.lower() == "apply" and not _is_join(result):
-            result[-1] = _joined(kinds.VAR, before.text, before, before)
+            result[-1] = _join_tokens(kinds.VAR, before.text, before, before)
         if kind == kinds.NUMBER and "_" in token.text:
-            token = _joined(kind, token.text.replace("_", ""), token, token)
+            token = _join_tokens(kind, token.text.replace("_", ""), token, token)
         if kind == kinds.HEREDOC_STRING:
-            token = _joined(kinds.STRING, token.text, token, token)
+            token = _join_tokens(kinds.STRING, token.text, token, token)
         if kind == kinds.BYTE_STRING and text[token.start] in "eE":
-            token = _joined(kind, unescaped(text, token), token, token)
+            token = _join_tokens(kind, unescape_text(text, token), token, token)
         if kind == kinds.VAR and token.text.lower() == "groups" and _is_frame(result, tokens[number + 1 :][:1]):
-            token = _joined(kinds.ROWS, token.text, token, token)
+            token = _join_tokens(kinds.ROWS, token.text, token, token)
         if kind == kinds.TABLE and _is_query(before, tokens[number + 1 :][:1]):
-            token = _joined(kinds.FROM, token.text, token, token)
+            token = _join_tokens(kinds.FROM, token.text, token, token)
         is_span = kind == kinds.STRING and before is not None and before.token_type == kinds.INTERVAL
         if is_span and ":" in token.text and any(map(str.isalpha, token.text)):
             result[-1:] = _interval_cast(before, token)
@@ -291,7 +291,7 @@ def _interval_cast(before: Any, token: Any) -> list[Any]:
     kinds, make = _token_classes()
     words = ((kinds.L_PAREN, "("), (kinds.ALIAS, "AS"), (kinds.INTERVAL, "INTERVAL"), (kinds.R_PAREN, ")"))
     opening, *rest = (make(kind, word, token.line, token.col, token.end + 1, token.end) for kind, word in words)
-    return [_joined(kinds.VAR, "CAST", before, before), opening, token, *rest]
+    return [_join_tokens(kinds.VAR, "CAST", before, before), opening, token, *rest]
 
 
 def _with_spark_words(tokens: list[Any]) -> list[Any]:
@@ -303,9 +303,9 @@ def _with_spark_words(tokens: list[Any]) -> list[Any]:
         word = token.text.lower() if _is_word(token) else ""
         is_call = following is not None and following.text == "("
         if word in operators and (word == "!" or ends_value(before)):
-            token = _joined(operators[word], token.text, token, token)
+            token = _join_tokens(operators[word], token.text, token, token)
         elif word in ("any", "some") and is_call and (before is None or before.text not in _COMPARISONS):
-            token = _joined(kinds.VAR, f"{PREFIX}{token.text}", token, token)
+            token = _join_tokens(kinds.VAR, f"{PREFIX}{token.text}", token, token)
         result.append(token)
     return result
 
@@ -327,7 +327,7 @@ def _refuse_misread(tokens: list[Any], text: str) -> None:
         is_first = before == "" or before.text in ("(", ",") or before.text.upper() in ("SELECT", "DISTINCT")
         if token.text == "*" and following.text.upper() == "COLUMNS" and is_first:
             message = "*COLUMNS(…) as arguments is not supported; name the columns"
-            raise PlanError(located(message, text, token.start, following.end))
+            raise PlanError(locate_message(message, text, token.start, following.end))
 
 
 def _check_order(tokens: list[Any], text: str) -> None:
@@ -350,7 +350,7 @@ def _check_order(tokens: list[Any], text: str) -> None:
             last = before[-1]
             if last is not None and _CLAUSES[last.token_type.name] >= _CLAUSES[kind]:
                 after = f": {token.text.upper()} must be before {last.text.upper()}, and each clause occurs once"
-                raise PlanError(located(f"syntax error at {token.text!r}", text, token.start, token.end, after))
+                raise PlanError(locate_message(f"syntax error at {token.text!r}", text, token.start, token.end, after))
             before[-1] = token
 
 
@@ -387,7 +387,7 @@ def _is_join(tokens: list[Any]) -> bool:
     return len(tokens) > 1 and tokens[-2].text.upper() in ("CROSS", "OUTER")
 
 
-def _joined(kind: Any, text: str, first: Any, last: Any) -> Any:
+def _join_tokens(kind: Any, text: str, first: Any, last: Any) -> Any:
     return _token_classes()[1](kind, text, last.line, last.col, first.start, last.end)
 
 
@@ -426,7 +426,7 @@ def _is_frame(before: list[Any], following: list[Any]) -> bool:
     return not is_query and ends_value(inside[-1]) and inside[-1].text.upper() != "NOT"
 
 
-def unescaped(text: str, token: Any) -> str:
+def unescape_text(text: str, token: Any) -> str:
     """The text of the token e'…' with its escapes, as in DuckDB. PlanError if it is not valid UTF-8."""
     quoted = text[token.start + 2 : token.end]
     data = _ESCAPE.sub(lambda found: _letter(found.group(1)), quoted.replace("''", "'").encode())
@@ -436,7 +436,7 @@ def unescaped(text: str, token: Any) -> str:
         result = "\0"
     if "\0" in result:
         after = ": its bytes must be UTF-8, without the byte 0"
-        raise PlanError(located(f"e'{quoted}' is not a text", text, token.start, token.end, after))
+        raise PlanError(locate_message(f"e'{quoted}' is not a text", text, token.start, token.end, after))
     return result
 
 
@@ -467,7 +467,7 @@ def _with_nulls_first(tokens: list[Any]) -> list[Any]:
 # --- errors ---
 
 
-def located(message: str, text: str, start: int, end: int, after: str = "") -> str:
+def locate_message(message: str, text: str, start: int, end: int, after: str = "") -> str:
     """The message with the position in the text, and the line with a caret below."""
     line = text.count("\n", 0, start) + 1
     begin = text.rfind("\n", 0, start) + 1
@@ -503,9 +503,11 @@ def _syntax_error(source: Source, error: Any) -> PlanError:
         what = f"{what.removeprefix('Expecting ')} was expected"
     if found is None or (found is source.tokens[-1] and what.endswith(" was expected") and "expression" not in what):
         end = len(source.text.rstrip())
-        return PlanError(located("syntax error at the end of the query", source.text, end, end, f": {what}"))
+        return PlanError(locate_message("syntax error at the end of the query", source.text, end, end, f": {what}"))
     written = source.text[found.start : found.end + 1]
-    return PlanError(located(f"syntax error at {written[:40]!r}", source.text, found.start, found.end, f": {what}"))
+    return PlanError(
+        locate_message(f"syntax error at {written[:40]!r}", source.text, found.start, found.end, f": {what}")
+    )
 
 
 def _beginning_error(source: Source, first: Any) -> PlanError:
@@ -513,7 +515,7 @@ def _beginning_error(source: Source, first: Any) -> PlanError:
     hint = f"; did you mean {close[0]}?" if close else ""
     written = source.text[first.start : first.end + 1]
     after = f": a query begins with SELECT, WITH, VALUES or FROM{hint}"
-    return PlanError(located(f"syntax error at {written[:40]!r}", source.text, first.start, first.end, after))
+    return PlanError(locate_message(f"syntax error at {written[:40]!r}", source.text, first.start, first.end, after))
 
 
 # Texts, names, comments and texts in dollars, and the beginnings of those that do not end.
@@ -530,4 +532,4 @@ def _token_error(text: str, error: Exception) -> PlanError:
     sign = found["open"]
     shown = f'"{sign}"' if "'" in sign else f"'{sign}'"
     after = f": {_KINDS_OF_TEXT.get(sign, 'a text in dollars')} begins here and does not end"
-    return PlanError(located(f"syntax error at {shown}", text, found.start(), found.end() - 1, after))
+    return PlanError(locate_message(f"syntax error at {shown}", text, found.start(), found.end() - 1, after))

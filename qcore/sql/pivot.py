@@ -108,7 +108,7 @@ def _name(node: Any) -> str:
     raise NotBound(node, f"{clause_name(node)} as a name in PIVOT or UNPIVOT", "write a name alone")
 
 
-def _aliased(node: Any) -> tuple[Any, str | None]:
+def _split_alias(node: Any) -> tuple[Any, str | None]:
     """An element without its alias, and the alias."""
     if type(node).__name__ not in ("Alias", "PivotAlias"):
         return node, None
@@ -116,7 +116,7 @@ def _aliased(node: Any) -> tuple[Any, str | None]:
     return value, _name(alias)
 
 
-def _written(binder: Binder, node: Any) -> str:
+def _write_text(binder: Binder, node: Any) -> str:
     """The text of an expression from its first to its last name or constant."""
     places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
     if not places:
@@ -199,13 +199,13 @@ def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
         raise _without_list(binder, value)
     if type(value).__name__ not in ("Column", "Tuple", "Paren"):
         raise PlanError(
-            f"PIVOT by {_written(binder, value)!r}: PIVOT takes columns; put an expression in brackets: "
+            f"PIVOT by {_write_text(binder, value)!r}: PIVOT takes columns; put an expression in brackets: "
             "(x % 2) IN (0, 1)"
         )
     values = [binder.expression(part, place) for part in _parts(value)]
     result: dict[str, _Choice] = {}
     for element in listed:
-        element, alias = _aliased(element)
+        element, alias = _split_alias(element)
         parts = _parts(element) if type(value).__name__ == "Tuple" else [element]
         if len(parts) != len(values):
             raise PlanError(f"PIVOT of {len(values)} columns has an element of {len(parts)} values in its list")
@@ -224,14 +224,16 @@ def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
 
 def _without_list(binder: Binder, node: Any) -> PlanError:
     return PlanError(
-        f"PIVOT by {_written(binder, node)!r} without a list of its values is not supported: the columns would be "
+        f"PIVOT by {_write_text(binder, node)!r} without a list of its values is not supported: the columns would be "
         f"known only when the query runs; the syntax is {_PIVOT_USAGE}"
     )
 
 
 def _constant(binder: Binder, node: Any, place: Place) -> tuple[Bound, str]:
     """A constant of the list, and what its column is called."""
-    wrong = PlanError(f"PIVOT … IN ({_written(binder, node)}): the list takes constants; write a text in quotes, 'a'")
+    wrong = PlanError(
+        f"PIVOT … IN ({_write_text(binder, node)}): the list takes constants; write a text in quotes, 'a'"
+    )
     if any(type(part).__name__ == "Column" for part in node.walk()):
         raise wrong
     bound = binder.expression(node, place)
@@ -251,13 +253,13 @@ def _items(binder: Binder, using: Sequence[Any], grouping: Grouping, place: Plac
         return [_Item(count, tuple(grouping.calls), "", False)]
     result = []
     for node in using:
-        inner, alias = _aliased(node)
+        inner, alias = _split_alias(node)
         value = binder.expression(inner, place)
         outputs = {one.name: one for one in grouping.calls}
         read = column_names(value.expr)
         if not read or not read <= outputs.keys() or place.subqueries:
             raise PlanError(
-                f"PIVOT … USING {_written(binder, inner)}: USING takes aggregates and expressions over them"
+                f"PIVOT … USING {_write_text(binder, inner)}: USING takes aggregates and expressions over them"
             )
         name = _call_text(binder, inner) if alias is None else alias
         result.append(_Item(value, tuple(outputs[one] for one in sorted(read)), name, alias is not None))
@@ -309,11 +311,11 @@ def _groups(binder: Binder, group: Any, place: Place) -> list[Named]:
     for element in elements:
         if type(element).__name__ != "Column":
             raise PlanError(
-                f"PIVOT … GROUP BY {_written(binder, element)}: it takes columns; compute expressions in a subquery"
+                f"PIVOT … GROUP BY {_write_text(binder, element)}: it takes columns; compute expressions in a subquery"
             )
         bound = binder.expression(element, at)
         if not isinstance(bound.expr, Column):
-            raise PlanError(f"PIVOT … GROUP BY {_written(binder, element)}: it takes columns of the table")
+            raise PlanError(f"PIVOT … GROUP BY {_write_text(binder, element)}: it takes columns of the table")
         own = bound.expr.name
         result.append(next((one for one in place.scope.rows.columns if one.own == own), Named(str(element.name), own)))
     return result
@@ -373,7 +375,7 @@ def _list(binder: Binder, values: Sequence[tuple[str, Bound]]) -> Expr:
 
 
 def _entries(binder: Binder, node: Any, place: Place) -> list[_Entry]:
-    node, alias = _aliased(node)
+    node, alias = _split_alias(node)
     if is_star(node):
         return [
             _Entry(item.shown, [item.value or binder.expression(item.node, place)])
@@ -393,7 +395,7 @@ def _column_text(binder: Binder, node: Any, value: Bound, place: Place) -> str:
     """The entry of the column of names for a value: the name of the only column that the value reads."""
     read = column_names(value.expr)
     found = [named.shown for named in place.scope.rows.columns if named.own in read]
-    return found[0] if len(found) == 1 else _written(binder, node)
+    return found[0] if len(found) == 1 else _write_text(binder, node)
 
 
 READERS: dict[str, QueryReader] = {"Pivot": bind_pivot}

@@ -119,7 +119,7 @@ class _Select:
         if self.where is not None:
             (condition,) = take(self.where, "this")
             place = Place(scope, "WHERE", aliases=self.aliases)
-            scope.node = self._filtered(scope.node, condition, place, as_it_is)
+            scope.node = self._filter_rows(scope.node, condition, place, as_it_is)
         self.unnested = Unnested(binder)
         self.place = Place(
             scope, "the select list", [], self.grouping, self.windows, self.aliases, unnested=self.unnested
@@ -165,7 +165,7 @@ class _Select:
         node = join_subqueries(binder, node, self.place.subqueries, rewrite)
         node = self.unnested.node(node, rewrite)
         self.known.update(self.unnested.outputs)
-        return self._finished(node, values, on, order, rewrite)
+        return self._finish_query(node, values, on, order, rewrite)
 
     def _rewrite(self, expr: Expr) -> Expr:
         return self.grouping.rewrite(expr, self.known)
@@ -291,7 +291,7 @@ class _Select:
                 result.append(as_condition(value, self.binder, part))
         return result
 
-    def _filtered(self, node: PlanNode, condition: Any, place: Place, rewrite: Rewrite) -> PlanNode:
+    def _filter_rows(self, node: PlanNode, condition: Any, place: Place, rewrite: Rewrite) -> PlanNode:
         """The rows for which a condition is true. Conditions without subqueries filter before these are joined."""
         before: list[Bound] = []
         after: list[Bound] = []
@@ -340,10 +340,10 @@ class _Select:
         position = _position(node)
         if position is None:
             return self.binder.expression(node, place)
-        item = self.items[self._checked(position, "GROUP BY", node)]
+        item = self.items[self._check_position(position, "GROUP BY", node)]
         return item.value or self.binder.expression(item.node, place)
 
-    def _checked(self, position: int, clause: str, node: Any) -> int:
+    def _check_position(self, position: int, clause: str, node: Any) -> int:
         if not 1 <= position <= len(self.items):
             n = len(self.items)
             self.binder.blame(node)
@@ -390,7 +390,7 @@ class _Select:
     def _order_value(self, node: Any, values: list[Bound]) -> tuple[Expr, Any]:
         position = _position(node)
         if position is not None:
-            n = self._checked(position, "ORDER BY", node)
+            n = self._check_position(position, "ORDER BY", node)
             return self.aliases.bound[n].expr, n
         if type(node).__name__ == "Column" and get(node, "table") is None:
             name, _ = identifier(get(node, "this"))
@@ -401,7 +401,7 @@ class _Select:
 
     # --- output ---
 
-    def _finished(
+    def _finish_query(
         self, node: PlanNode, values: list[Bound], on: list[Expr], order: list[SortValue], rewrite: Rewrite
     ) -> Relation:
         binder = self.binder

@@ -18,14 +18,14 @@ def number_rows(binder: Binder, node: PlanNode, name: str, keys: tuple[SortKey, 
     return Window(binder.ids.new(), schema, node, (), keys, (row_number,))
 
 
-def numbered(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
+def number_and_copy(binder: Binder, rows: Rows) -> tuple[Shared, str, Rows, str]:
     """The rows with a column of row numbers, computed once, and a copy of them with other column names. Each is
     returned with the name of its column of row numbers.
     """
     number = binder.names.new("row_number")
     window = number_rows(binder, rows.node, number)
     schema = window.schema
-    shared = Shared(binder.ids.numbered("rows"), schema, window)
+    shared = Shared(binder.ids.number_word("rows"), schema, window)
     new = {name: binder.names.new(name) for name in schema.names}
     renamed = pa.schema([schema.field(name).with_name(new[name]) for name in schema.names])
     read = SharedRead(binder.ids.new(), renamed, shared.id, tuple(schema.names), shared)

@@ -183,7 +183,7 @@ class Scope:
             named
             for table in self.tables(parts)
             for named in choose(
-                part, [n for n in table.columns if n.shown.lower() == part[0].lower()], self._dialect, _shown
+                part, [n for n in table.columns if n.shown.lower() == part[0].lower()], self._dialect, _show_name
             )
         ]
         if not found:
@@ -194,11 +194,11 @@ class Scope:
         return self.column(found[0].own)
 
 
-def _called(name: str, columns: Sequence[Named]) -> list[Named]:
+def _select_called(name: str, columns: Sequence[Named]) -> list[Named]:
     return [named for named in columns if named.shown.lower() == name.lower()]
 
 
-def _shown(named: Named) -> str:
+def _show_name(named: Named) -> str:
     return named.shown
 
 

@@ -56,18 +56,18 @@ def bind_set_operation(binder: Binder, node: Any, environment: Environment) -> R
         n_columns = len(relation.columns)
         if name == "intersect":
             # Older versions of sqlglot give the three the same precedence.
-            waiting[-1] = _combined(binder, kind, [waiting[-1], relation])
+            waiting[-1] = _combine_inputs(binder, kind, [waiting[-1], relation])
             continue
         if kind_waiting is not None and (kind != kind_waiting or name != "union" or by_name):
-            waiting = [_combined(binder, kind_waiting, waiting)]
+            waiting = [_combine_inputs(binder, kind_waiting, waiting)]
         kind_waiting = kind
         waiting.append(relation)
-    relation = waiting[0] if kind_waiting is None else _combined(binder, kind_waiting, waiting)
+    relation = waiting[0] if kind_waiting is None else _combine_inputs(binder, kind_waiting, waiting)
     relation = order_rows(binder, relation, order, environment, first)
     return limit_rows(binder, relation, limit, offset, environment)
 
 
-def _combined(binder: Binder, kind: tuple[str, bool, bool], inputs: Sequence[Relation]) -> Relation:
+def _combine_inputs(binder: Binder, kind: tuple[str, bool, bool], inputs: Sequence[Relation]) -> Relation:
     name, is_distinct, by_name = kind
     ids, names = binder.ids, binder.names
     if by_name:

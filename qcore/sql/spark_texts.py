@@ -35,11 +35,11 @@ def _standard(found: re.Match[str]) -> str:
         value = found["raw"][2:-1]
     else:
         quote, value = found["text"][0], found["text"][1:-1]
-        value = _ESCAPED.sub(_unescaped, value.replace(quote * 2, f"\\{quote}"))
+        value = _ESCAPED.sub(_unescape, value.replace(quote * 2, f"\\{quote}"))
     return "'" + value.replace("'", "''") + "'"
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     code = found.group(1)
     if code in ("%", "_"):
         # These escapes are kept for LIKE.

@@ -162,7 +162,7 @@ def columns_calls(node: Any) -> list[Any]:
 
 def each_column(node: Any, calls: Sequence[Any], scope: Scope, dialect: Dialect) -> list[tuple[str, Any]]:
     """The expression for each of the columns that its COLUMNS calls choose, and the column's name."""
-    chosen = [_chosen(call, scope, dialect) for call in calls]
+    chosen = [_choose_columns(call, scope, dialect) for call in calls]
     if any(names != chosen[0] for names in chosen):
         written = "), COLUMNS(".join(sorted({call.expressions[0].sql() for call in calls}))
         raise PlanError(f"COLUMNS({written}) in one expression choose different columns")
@@ -175,7 +175,7 @@ def each_column(node: Any, calls: Sequence[Any], scope: Scope, dialect: Dialect)
     return result
 
 
-def _chosen(call: Any, scope: Scope, dialect: Dialect) -> list[tuple[str, str]]:
+def _choose_columns(call: Any, scope: Scope, dialect: Dialect) -> list[tuple[str, str]]:
     """The names, shown and in the plan, of the columns that one COLUMNS call chooses."""
     (arguments,) = take(call, "this", "expressions")[1:]
     if len(arguments) != 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import Dialect
-from qcore.sql.parse import located, tokens_of
+from qcore.sql.parse import locate_message, tokens_of
 
 _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)?", re.DOTALL)
 
@@ -26,7 +26,7 @@ def at_first_word(error: PlanError, text: str) -> PlanError:
     found = _FIRST_WORD.match(text)
     if found is None or not found.group(1) or str(error).endswith("^"):
         return error
-    return PlanError(located(str(error), text, found.start(1), found.end(1) - 1))
+    return PlanError(locate_message(str(error), text, found.start(1), found.end(1) - 1))
 
 
 def sign_of(token: Any) -> str:

@@ -144,7 +144,7 @@ def _statement(word: str, rest: str, dialect: Dialect) -> Statement | None:
     return _Reader(word, rest, dialect).statement()
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name in standard quotes."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -232,7 +232,7 @@ class _Reader(StatementText):
             raise PlanError(f"the statement cannot be read; the syntax is {usage}")
         query = self.query(at + 2, usage)
         if columns:
-            query = f"SELECT * FROM ({query}) AS {quoted('$made')}{columns}"
+            query = f"SELECT * FROM ({query}) AS {quote_name('$made')}{columns}"
         return (CreateView if is_view else CreateTable)(name, query, replaces, may_exist)
 
     def empty(self, start: int, end: int) -> str:
@@ -247,7 +247,7 @@ class _Reader(StatementText):
                 )
             if b - a < 2 or not self.is_name(a):
                 raise PlanError(f"CREATE TABLE cannot be read; the syntax is {_CREATE_USAGE}")
-            made.append(f"CAST(NULL AS {self.slice(a + 1, b)}) AS {quoted(self.name(a))}")
+            made.append(f"CAST(NULL AS {self.slice(a + 1, b)}) AS {quote_name(self.name(a))}")
         return f"SELECT {', '.join(made)} LIMIT 0"
 
     def insert(self) -> Insert:

@@ -257,7 +257,7 @@ def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
         return bind_binary(binder, node, place)
     held, is_all = quantifier
     if is_query(held):
-        return quantified(binder, left, function, held, is_all, place)
+        return read_quantified(binder, left, function, held, is_all, place)
     compare = all_of if is_all else any_of
     return compare(function, binder.expression(left, place), binder.expression(held, place))
 
@@ -273,7 +273,7 @@ def _quantifier(node: Any) -> tuple[Any, bool] | None:
     return None
 
 
-def quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:
+def read_quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:
     """x < ANY (subquery), x < ALL (subquery): whether the comparison is true for some row or for all rows.
 
     The result is null if it depends on nulls. ALL is computed as: the opposite comparison is true for no row.

@@ -142,7 +142,7 @@ def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Plac
     most = COPIES_MAX if n_of_all <= _COPIES_OF_ALL_MAX else 2
     if table.n_copies >= most and not level.captured and not level.has_passed:
         node = binder.exact(relation)
-        shared = Shared(binder.ids.numbered("part"), node.schema, node)
+        shared = Shared(binder.ids.number_word("part"), node.schema, node)
         columns = [Named(a, own) for a, own in zip(shown, node.schema.names, strict=True)]
         table.shared = shared, columns
         return Relation(shared, columns)

@@ -29,28 +29,28 @@ def with_brackets(tokens: list[Any]) -> list[Any]:
     for n in subscripts:
         opening = partners.get(n - 1, 0)
         if opening > 0 and tokens[opening - 1].text.upper() in _CONSTRUCTORS:
-            before.setdefault(opening - 1, []).append(_inserted(kinds.L_PAREN, "(", tokens[opening - 1].start))
-            after.setdefault(n - 1, []).append(_inserted(kinds.R_PAREN, ")", tokens[n - 1].end + 1))
+            before.setdefault(opening - 1, []).append(_insert_token(kinds.L_PAREN, "(", tokens[opening - 1].start))
+            after.setdefault(n - 1, []).append(_insert_token(kinds.R_PAREN, ")", tokens[n - 1].end + 1))
     for n in pivots:
         if not _is_statement(tokens, n, partners):
             continue
         for begin, stop in _computed_elements(tokens, n, partners):
-            before.setdefault(begin, []).append(_inserted(kinds.L_PAREN, "(", tokens[begin].start))
-            after.setdefault(stop - 1, []).insert(0, _inserted(kinds.R_PAREN, ")", tokens[stop - 1].end + 1))
+            before.setdefault(begin, []).append(_insert_token(kinds.L_PAREN, "(", tokens[begin].start))
+            after.setdefault(stop - 1, []).insert(0, _insert_token(kinds.R_PAREN, ")", tokens[stop - 1].end + 1))
         end = _tail(tokens, n, partners)
         if end is not None:
             start = tokens[n].start
             before.setdefault(n, []).extend(
-                [_inserted(kinds.FROM, "FROM", start), _inserted(kinds.L_PAREN, "(", start)]
+                [_insert_token(kinds.FROM, "FROM", start), _insert_token(kinds.L_PAREN, "(", start)]
             )
-            after.setdefault(end - 1, []).append(_inserted(kinds.R_PAREN, ")", tokens[end - 1].end + 1))
+            after.setdefault(end - 1, []).append(_insert_token(kinds.R_PAREN, ")", tokens[end - 1].end + 1))
     result: list[Any] = []
     for n, token in enumerate(tokens):
         result += [*before.get(n, ()), token, *after.get(n, ())]
     return result
 
 
-def _inserted(kind: Any, text: str, at: int) -> Any:
+def _insert_token(kind: Any, text: str, at: int) -> Any:
     """A token that is not in the text."""
     make: Any = import_module("sqlglot.tokens").Token
     return make(kind, text, 1, 1, at, at - 1)

@@ -71,7 +71,7 @@ class ExpressionReader:
             "singular_or_list": self._in,
             "multi_or_list": self._in_rows,
             "subquery": read_subquery,
-            "nested": self._nested,
+            "nested": self._read_nested,
             "window_function": self._window_function,
         }
 
@@ -128,7 +128,7 @@ class ExpressionReader:
             raise PlanError(f"the window function {name} is outside a projection")
         return self.windows.read(message, message.partitions, message.sorts)
 
-    def _nested(self, message: Any, scope: Scope) -> Bound:
+    def _read_nested(self, message: Any, scope: Scope) -> Bound:
         """A struct, list or map constructor."""
         kind = message.WhichOneof("nested_type")
         body = getattr(message, kind or "struct")

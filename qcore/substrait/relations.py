@@ -387,7 +387,7 @@ class RelationReader:
             part = self.exact(self.read(self.subtrees[ordinal]))
         finally:
             self._path.pop()
-        self._references[ordinal] = shared = Shared(self.ids.numbered("part"), part.schema, part)
+        self._references[ordinal] = shared = Shared(self.ids.number_word("part"), part.schema, part)
         return Relation(shared, shared.schema.names)
 
     def _subquery(self, message: Any, scope: Scope) -> Bound:

@@ -56,7 +56,7 @@ class SubqueryReader:
         if kind == "in_predicate":
             values = [expressions.read(needle, scope) for needle in message.in_predicate.needles]
             query, node = self._inner(message.in_predicate.haystack, scope, expressions)
-            return self._compared("equal", values, scope, query, node)
+            return self._compare_values("equal", values, scope, query, node)
         if kind == "set_comparison":
             return self._set_comparison(message.set_comparison, scope, expressions)
         raise PlanError(f"a subquery of kind {kind or 'none'} is not supported")
@@ -69,8 +69,8 @@ class SubqueryReader:
         value = expressions.read(message.left, scope)
         query, node = self._inner(message.right, scope, expressions)
         if message.reduction_op == _ANY:
-            return self._compared(function, [value], scope, query, node)
-        return bind_call("not", [self._compared(_OPPOSITES[function], [value], scope, query, node)])
+            return self._compare_values(function, [value], scope, query, node)
+        return bind_call("not", [self._compare_values(_OPPOSITES[function], [value], scope, query, node)])
 
     def _inner(self, message: Any, scope: Scope, expressions: ExpressionReader) -> tuple[Subquery, PlanNode]:
         query = Subquery(scope)
@@ -80,7 +80,9 @@ class SubqueryReader:
         finally:
             expressions.subqueries.pop()
 
-    def _compared(self, function: str, values: Sequence[Bound], scope: Scope, query: Subquery, node: PlanNode) -> Bound:
+    def _compare_values(
+        self, function: str, values: Sequence[Bound], scope: Scope, query: Subquery, node: PlanNode
+    ) -> Bound:
         """Whether the comparison is true for a row of the subquery: true, false, or unknown among nulls."""
         if len(values) != len(node.schema):
             raise PlanError(f"{len(values)} values cannot be compared with a subquery of {len(node.schema)} columns")

@@ -17,7 +17,7 @@ from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, O
 from qcore_ext.flow.future_wait cimport FutureWait
 
 from qcore_ext.data.given_batches import GivenBatches, checked_mode
-from qcore_ext.ground.error_text import class_name, shown
+from qcore_ext.ground.error_text import class_name, show_value
 from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
 cdef enum:
@@ -165,20 +165,20 @@ cdef class PythonOperator(Operator):
     cdef int ask(self, Batch** out, WaitToken* token) except -1:
         cdef bint finishing
         if self.wait(token):
-            return self.blocked()
+            return self.answer_blocked()
         # Before get_output: a batch given after get_output found the operator finishing without output would be lost.
         finishing = self.yes_or_no("is_finishing")
         given = self.user.get_output()
         if self.given is not None:
             self.given.check_last()
         if given is not None:
-            out[0] = self.taken(given)
+            out[0] = self.import_batch(given)
             self.n_idle = 0
             if self.given is not None:
                 self.watch(given, out)
             return OUTPUT
         if self.wait(token):
-            return self.blocked()
+            return self.answer_blocked()
         if finishing:
             if self.user.get_output() is not None:
                 raise ExecutionError(
@@ -200,7 +200,7 @@ cdef class PythonOperator(Operator):
             )
         return YIELDED
 
-    cdef int blocked(self) except -1:
+    cdef int answer_blocked(self) except -1:
         if self.given is not None:
             self.given.check_all()      # the operator may wait for the memory of these batches to come back
         return BLOCKED
@@ -223,7 +223,7 @@ cdef class PythonOperator(Operator):
             return answer is True
         # The truth values of NumPy are accepted.
         if class_name(type(answer)) not in ("bool", "bool_"):
-            raise ExecutionError(f"{method}() returned {shown(answer)} instead of True or False")
+            raise ExecutionError(f"{method}() returned {show_value(answer)} instead of True or False")
         return bool(answer)
 
     cdef bint wait(self, WaitToken* token) except -1:
@@ -243,7 +243,7 @@ cdef class PythonOperator(Operator):
             self.blocked_reason = self.waiting.reason
         return self.is_waiting
 
-    cdef Batch* taken(self, object given) except NULL:
+    cdef Batch* import_batch(self, object given) except NULL:
         """Import what get_output returned."""
         cdef PyBatch batch
         if not isinstance(given, self.batch_class):

@@ -20,7 +20,7 @@ from qcore_ext.flow.drift cimport DRIFT_NONE, DRIFT_WIDENS, drift_to
 from qcore_ext.flow.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
 from qcore_ext.flow.split_queue cimport SPLIT_NONE, SPLIT_WAIT, RowRange, SplitAnswer, SplitQueue
 
-from qcore_ext.ground.error_text import shown
+from qcore_ext.ground.error_text import show_value
 from qcore_ext.ground.status import SchemaChangeError
 
 
@@ -102,8 +102,8 @@ cdef class TableScan(Operator):
     def doing(self):
         """Text for error messages: the split being read, or None."""
         if self.range_ != NULL:
-            return f"reading split {shown(<object> self.range_.split)}"
-        return f"reading split {shown(self.split)}" if self.split is not None else None
+            return f"reading split {show_value(<object> self.range_.split)}"
+        return f"reading split {show_value(self.split)}" if self.split is not None else None
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         if self.current != NULL:

@@ -112,7 +112,7 @@ cdef class PartitionedOutput(Operator):
     cdef int add_input(self, Batch* batch) except -1 nogil:
         if self.filter is not None:
             if self.n_tested < TRIAL_ROWS or 4 * self.n_kept <= 3 * self.n_tested:
-                batch = self.filtered(batch)
+                batch = self.filter_rows(batch)
             else:
                 self.n_untested += batch.n_selected
                 if self.n_untested >= UNTESTED_ROWS:
@@ -143,7 +143,7 @@ cdef class PartitionedOutput(Operator):
                 self.leave(True)
                 return FINISHED
 
-    cdef Batch* filtered(self, Batch* batch) except NULL nogil:
+    cdef Batch* filter_rows(self, Batch* batch) except NULL nogil:
         """The rows whose keys may be in the filter. The caller's reference is taken over, unless this raises."""
         cdef uint64_t hashes[VECTOR_ROWS]
         cdef bint may_have[VECTOR_ROWS]

@@ -4,7 +4,7 @@ from qcore_ext.ground.memory cimport Owner, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken, wait_token_fire
 
-from qcore_ext.ground.error_text import class_name, shown
+from qcore_ext.ground.error_text import class_name, show_value
 from qcore_ext.ground.stats import REASON_NAMES
 from qcore_ext.ground.status import ExecutionError
 
@@ -31,7 +31,7 @@ def reason_number(reason):
         return int(reason)
     elif reason is None:
         return WAIT_FOR_CONSUMER
-    raise TypeError(f"{shown(reason)} is not a block reason; the reasons are {', '.join(REASON_NAMES[1:])}")
+    raise TypeError(f"{show_value(reason)} is not a block reason; the reasons are {', '.join(REASON_NAMES[1:])}")
 
 
 cdef class FutureWait:
@@ -43,7 +43,8 @@ cdef class FutureWait:
         future = getattr(blocked, "future", None)
         if not hasattr(future, "add_done_callback"):
             raise TypeError(
-                f"blocking needs an object with a reason and a future that has add_done_callback, not {shown(blocked)}"
+                "blocking needs an object with a reason and a future that has add_done_callback, not "
+                f"{show_value(blocked)}"
             )
         self.reason = reason_number(getattr(blocked, "reason", None))
         self.future = future

@@ -12,7 +12,7 @@ from qcore_ext.ground.wait_token cimport (
     WaitToken, wait_set_add, wait_set_clear, wait_set_fire, wait_set_fire_all, wait_set_remove,
 )
 
-from qcore_ext.ground.error_text import shown
+from qcore_ext.ground.error_text import show_value
 from qcore_ext.ground.status import PlanError
 
 cdef extern from "native/clz.h" nogil:
@@ -125,7 +125,7 @@ cdef class SplitQueue:
         entry_drop(entry)
         if refused:
             raise PlanError(
-                f"split {shown(split)} came for node {self.node_id!r} after no_more_splits; "
+                f"split {show_value(split)} came for node {self.node_id!r} after no_more_splits; "
                 "add every split before that call"
             )
         if full:

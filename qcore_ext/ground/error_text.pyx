@@ -29,12 +29,12 @@ def text_of(thing, call=str):
         return f"a {class_name(type(thing))} whose {method} raised {class_name(type(why))}"
 
 
-def shown(thing):
+def show_value(thing):
     """Return repr(thing), or a text that says that it raises."""
     return text_of(thing, repr) if type(thing) is not str else repr(thing)
 
 
-cdef bint placed(object error, str where, object operator_name, object node_id):
+cdef bint add_origin(object error, str where, object operator_name, object node_id):
     """Add its origin to the text of a QcoreError that has none. False: the class of the error does not allow it."""
     try:
         if getattr(error, "node_id", None) is not None:
@@ -63,7 +63,7 @@ def explain_failure(error, operator_name, node_id, doing=None, ending=None):
         return error
     where = f"{operator_name} (node {node_id})" + (f" {doing}" if doing else "")
     how = f" in {ending}()" if ending else ""
-    if ending is None and issubclass(kind, QcoreError) and placed(error, where, operator_name, node_id):
+    if ending is None and issubclass(kind, QcoreError) and add_origin(error, where, operator_name, node_id):
         return error
     # pyarrow has an error that is both a MemoryError and an error of Arrow.
     made = MemoryLimitError if issubclass(kind, MemoryError) else ExecutionError

@@ -14,7 +14,7 @@ from qcore_ext.parquet.kernels cimport (
     QP_DATA_PAGE_V2, QP_SLACK, qp_page_header, qp_snappy, qp_snappy_length,
 )
 
-from qcore_ext.ground.error_text import shown
+from qcore_ext.ground.error_text import show_value
 from qcore_ext.ground.status import ExecutionError
 
 cdef extern from "<unistd.h>" nogil:
@@ -219,7 +219,7 @@ cdef class PageReader:
                 view = PyMemoryView_FromMemory(<char*> stored, n, READ_FLAG)
                 whole = self.decompressor.decompress(view, decompressed_size=size)
             except (OSError, ValueError) as error:
-                raise ExecutionError(self.explain(f"a page cannot be decompressed: {shown(error)}")) from error
+                raise ExecutionError(self.explain(f"a page cannot be decompressed: {show_value(error)}")) from error
             if whole.size != size or not self.fills(view, size):
                 self.fail(b"a compressed page has another length than its header states")
             made = <const char*> <uintptr_t> whole.address

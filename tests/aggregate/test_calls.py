@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from grouped import Call, aggregated, check, present
+from grouped import Call, check, present, run_calls
 
 from qcore.errors import ExecutionError, PlanError
 from qcore_ext.aggregate.calls import FUNCTIONS, HOLISTIC, AggregateCalls, partial_schema
@@ -112,4 +112,4 @@ def test_q2_a_sum_fits_its_type_up_to_the_last_value(type: pa.DataType, low: int
                 check(table, 1, calls)
                 continue
             with pytest.raises(ExecutionError, match="sum does not fit its result type; cast"):
-                aggregated(table, 1, calls)
+                run_calls(table, 1, calls)

@@ -57,13 +57,13 @@ ORACLES = {
 def calls(y: int) -> list[Call]:
     types = {"regr_count": pa.int64()}
     return [
-        Call(name, (y, y + 1), types.get(name, pa.float64()), oracle if name != "regr_count" else counted, at)
+        Call(name, (y, y + 1), types.get(name, pa.float64()), oracle if name != "regr_count" else count_pairs, at)
         for name, oracle in ORACLES.items()
         for at in (-1, y + 2)
     ]
 
 
-def counted(pairs: list[Any]) -> int:
+def count_pairs(pairs: list[Any]) -> int:
     return sum(y is not None and x is not None for y, x in pairs)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from grouped import hashable
-from sorted_rows import taken
+from sorted_rows import take_rows
 
 from oracle import assert_same_rows
 from qcore.errors import PlanError, SchemaChangeError
@@ -39,7 +39,7 @@ def test_q2_batches_of_all_sizes(type: pa.DataType, n_distinct: int | None) -> N
         table = random_table(60 + seed, n_rows, types, null_share=0.2, n_distinct=n_distinct, extremes=True)
         for batch in import_batches(table):
             got = pa.record_batch(rows.add(batch))
-            assert_same_rows(got, taken(table, fresh(table, met)), ordered=True)
+            assert_same_rows(got, take_rows(table, fresh(table, met)), ordered=True)
 
 
 def test_q2_a_batch_that_came_before_gives_no_row() -> None:

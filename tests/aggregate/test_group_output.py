@@ -73,10 +73,10 @@ TUPLES: list[Any] = [
 def test_d6_output_types_follow_their_arguments(step: str) -> None:
     """Keys, extremes and sums of decimals widen; averages, counts and a sum as wide as it was declared stay."""
 
-    def given(k: pa.DataType, x: pa.DataType) -> pa.RecordBatch:
+    def make_batch(k: pa.DataType, x: pa.DataType) -> pa.RecordBatch:
         return pa.record_batch({"k": pa.array([1], k), "x": pa.array([2], x), "i": pa.array([3], x)})
 
-    batches = [given(pa.int16(), pa.int32()), given(pa.int64(), pa.int64())]
+    batches = [make_batch(pa.int16(), pa.int32()), make_batch(pa.int64(), pa.int64())]
     results = Schema(pa.schema([
         ("k", pa.int16()), ("lo", pa.int32()), ("t", pa.decimal128(38, 0)), ("m", pa.float64()), ("n", pa.int64()),
         ("s", pa.int64()),

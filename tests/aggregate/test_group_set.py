@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from grouped import Call, aggregated, check, present
+from grouped import Call, check, present, run_calls
 
 from random_tables import SIZES, random_table
 
@@ -24,7 +24,7 @@ def n_null(values: list[Any]) -> int:
     return len(values) - n_present(values)
 
 
-def kept(pairs: list[Any]) -> Any:
+def keep_x(pairs: list[Any]) -> Any:
     return [x for x, _ in sorted(pairs, key=lambda pair: pair[1])] or None
 
 
@@ -38,14 +38,19 @@ STATES = [
     Call("count", 1, pa.int64(), n_present),
 ]
 KEPT = [
-    Call("array_agg", (1, 2), pa.list_(pa.int32()), kept, more=(((False, False),), None)),
+    Call("array_agg", (1, 2), pa.list_(pa.int32()), keep_x, more=(((False, False),), None)),
     Call(
-        "last_ordered", (1, 2), pa.int32(), lambda pairs: (kept(pairs) or [None])[-1], 4, more=(((False, False),), None)
+        "last_ordered",
+        (1, 2),
+        pa.int32(),
+        lambda pairs: (keep_x(pairs) or [None])[-1],
+        4,
+        more=(((False, False),), None),
     ),
 ]
 
 
-def given(n_rows: int, n_groups: int) -> pa.Table:
+def make_table(n_rows: int, n_groups: int) -> pa.Table:
     types = {"k": pa.int16(), "x": pa.int32()}
     table = random_table(30, n_rows, types, null_share=0.2, n_distinct={"k": n_groups, "x": 50})
     rows = np.arange(n_rows)
@@ -60,7 +65,7 @@ def given(n_rows: int, n_groups: int) -> pa.Table:
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_groups", [1, 70, 1000])
 def test_q2_states_and_kept_values_of_the_same_groups(n_rows: int, n_groups: int) -> None:
-    table = given(n_rows, n_groups)
+    table = make_table(n_rows, n_groups)
     check(table, 1, STATES)
     check(table, 1, [*STATES, *KEPT], ["single"])
     keyless = [
@@ -88,6 +93,6 @@ def test_q2_a_set_that_is_emptied_between_two_fillings() -> None:
 
 
 def test_q2_no_states_and_no_values_are_the_keys_alone() -> None:
-    table = given(5000, 900).select(["k"])
+    table = make_table(5000, 900).select(["k"])
     check(table, 1, [])
-    assert aggregated(table, 1, []).num_rows == len(set(table["k"].to_pylist()))
+    assert run_calls(table, 1, []).num_rows == len(set(table["k"].to_pylist()))

@@ -25,7 +25,7 @@ def rows(x: int) -> list[Call]:
     return [Call("count", -1, pa.int64(), len), Call("min", x, pa.int64(), min), Call("max", x, pa.int64(), max)]
 
 
-def numbered(table: pa.Table) -> pa.Table:
+def number_rows(table: pa.Table) -> pa.Table:
     return table.append_column("row", pa.array(np.arange(table.num_rows)))
 
 
@@ -35,7 +35,7 @@ def numbered(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("name", KEYS)
 def test_q2_few_keys_and_many(name: str, n_distinct: int | None, n_rows: int) -> None:
     types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
-    table = numbered(random_table(11, n_rows, types, null_share=0.1, n_distinct=n_distinct, extremes=True))
+    table = number_rows(random_table(11, n_rows, types, null_share=0.1, n_distinct=n_distinct, extremes=True))
     check(table, len(types), rows(len(types)), radix_groups_min=1 << 40)
 
 
@@ -54,7 +54,7 @@ def test_q2_a_key_met_twice_in_one_vector_that_is_new(name: str) -> None:
             columns.append(
                 pa.array([f"{key:05d}" if name.startswith("one") else f"key {key:012d}" for key in keys], type)
             )
-    table = numbered(pa.table(columns, [f"k{i}" for i in range(len(columns))]))
+    table = number_rows(pa.table(columns, [f"k{i}" for i in range(len(columns))]))
     check(table, len(columns), rows(len(columns)), ["single"], radix_groups_min=1 << 40)
 
 
@@ -64,7 +64,7 @@ def test_q2_packed_keys_become_stored_ones_and_keep_their_numbers(n_before: int,
     short = [None, *(f"{i:06d}" for i in range(n_before))][:n_before]
     words = [*short, "longer than any that packs", *reversed(short), "ab", None]
     table = pa.table({"k": words, "j": pa.array([i % 3 for i in range(len(words))], pa.int8())})
-    table = numbered(table if n_columns == 2 else table.drop(["j"]))
+    table = number_rows(table if n_columns == 2 else table.drop(["j"]))
     check(table, n_columns, rows(n_columns), ["single"], radix_groups_min=1 << 40)
 
 
@@ -72,5 +72,5 @@ def test_q2_packed_keys_become_stored_ones_and_keep_their_numbers(n_before: int,
 def test_q2_a_table_that_was_emptied_starts_anew(name: str) -> None:
     """The partial step gives its groups out when the table is full; keys behind that open groups again."""
     types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
-    table = numbered(random_table(13, 40_000, types, n_distinct={"k0": 4000} | {n: 2 for n in types if n != "k0"}))
+    table = number_rows(random_table(13, 40_000, types, n_distinct={"k0": 4000} | {n: 2 for n in types if n != "k0"}))
     check(table, len(types), rows(len(types)), ["both"], partial_groups_max=4096, radix_groups_min=1 << 40)

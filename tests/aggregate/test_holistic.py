@@ -16,7 +16,7 @@ from random_tables import KEY_TYPES, SIZES, random_table
 Order = tuple[tuple[bool, bool], ...]
 
 
-def ordered(rows: list[Any], order: Order) -> list[Any]:
+def order_rows(rows: list[Any], order: Order) -> list[Any]:
     """Arguments sorted by those behind the first; the sort is stable."""
     rows = [row if isinstance(row, tuple) else (row,) for row in rows]
     for at in range(len(order), 0, -1):
@@ -57,7 +57,7 @@ def call(
         function,
         arguments,
         type,
-        lambda rows: results[function](ordered(rows, order)),
+        lambda rows: results[function](order_rows(rows, order)),
         filter,
         more=(order, parameter),
     )

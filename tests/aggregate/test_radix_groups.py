@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from grouped import Call, aggregated
+from grouped import Call, run_calls
 
 from oracle import assert_same_rows
 from random_tables import KEY_TYPES, random_table
@@ -20,9 +20,9 @@ def nothing(values: list[Any]) -> None:
 
 
 def compare(table: pa.Table, n_keys: int, calls: list[Call], radix_groups_min: int) -> None:
-    wanted = aggregated(table, n_keys, calls, radix_groups_min=1 << 40)
+    wanted = run_calls(table, n_keys, calls, radix_groups_min=1 << 40)
     for step in ("single", "both"):
-        assert_same_rows(aggregated(table, n_keys, calls, step, radix_groups_min=radix_groups_min), wanted)
+        assert_same_rows(run_calls(table, n_keys, calls, step, radix_groups_min=radix_groups_min), wanted)
 
 
 def calls(x: int, type: pa.DataType) -> list[Call]:
@@ -81,7 +81,7 @@ def test_q2_buffers_grow_with_the_groups() -> None:
     x = pa.array(rng.integers(0, 100, n_rows), mask=(np.arange(n_rows) < 400_000) & (k % 5 == 0))
     table = pa.table({"k": k, "x": x})
     calls = [Call("count", 1, pa.int64(), nothing), Call("sum", 1, pa.int64(), nothing)]
-    got = aggregated(table, 1, calls, radix_groups_min=1000)
+    got = run_calls(table, 1, calls, radix_groups_min=1000)
     wanted = table.group_by("k").aggregate([("x", "count"), ("x", "sum")])
     order = [got.sort_by(got.column_names[0]), wanted.select(["k", "x_count", "x_sum"]).sort_by("k")]
     assert order[0].columns == order[1].columns
@@ -103,6 +103,6 @@ def test_q2_texts_fill_the_space_of_their_part(limit: int) -> None:
     table = pa.concat_tables(tables)
     sums = [Call(name, 2, pa.large_string(), nothing) for name in ("min", "max")]
     sums.append(Call("count", 2, pa.int64(), nothing))
-    wanted = aggregated(table, 2, sums, radix_groups_min=1 << 40)
+    wanted = run_calls(table, 2, sums, radix_groups_min=1 << 40)
     for step in ("single", "both"):
-        assert_same_rows(aggregated(table, 2, sums, step, limit, radix_groups_min=500), wanted)
+        assert_same_rows(run_calls(table, 2, sums, step, limit, radix_groups_min=500), wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from grouped import Call, aggregated, check, present
+from grouped import Call, check, present, run_calls
 
 from qcore.errors import ExecutionError
 from random_tables import SIZES, random_table
@@ -97,4 +97,4 @@ def test_q2_a_sum_past_38_digits_is_an_error(sign: int, n_keys: int) -> None:
             check(table, n_keys, calls)
         else:
             with pytest.raises(ExecutionError, match="38 digits"):
-                aggregated(table, n_keys, calls)
+                run_calls(table, n_keys, calls)

@@ -33,7 +33,7 @@ def last(values: list[Any]) -> Any:
     return next(reversed(present(values)), None)
 
 
-def ordered(pairs: list[Any]) -> Any:
+def order_pairs(pairs: list[Any]) -> Any:
     return next((x for x, i in sorted(pairs, key=lambda pair: -pair[1])), None)
 
 

@@ -19,13 +19,13 @@ TEXTS = [["a", "a text of more than twelve bytes"], None, [], [None]]
 
 def rows_of(array: pa.Array) -> list[list[Any]]:
     """The rows of a list column by list_column; a null row has no elements."""
-    positions, elements = list_rows(*opened(array))
+    positions, elements = list_rows(*open_lists(array))
     values = [] if elements is None else pa.record_batch(elements).column(0).to_pylist()
     assert all(length >= 0 for _, length in positions)
     return [values[start : start + length] for start, length in positions]
 
 
-def opened(array: pa.Array) -> tuple[PyBatch, int, Schema]:
+def open_lists(array: pa.Array) -> tuple[PyBatch, int, Schema]:
     batch = PyBatch.from_arrow(pa.record_batch([array], ["x"]))
     is_map = pa.types.is_map(array.type)
     item = pa.struct([array.type.key_field, array.type.item_field]) if is_map else array.type.value_type
@@ -60,7 +60,7 @@ def test_nulls_have_no_elements_whatever_their_offsets_say() -> None:
     assert rows_of(lists) == [[1, 2], [], [5]]
 
 
-def broken(type_: pa.DataType, buffers: list[tuple[list[int], pa.DataType]]) -> PyBatch:
+def break_buffers(type_: pa.DataType, buffers: list[tuple[list[int], pa.DataType]]) -> PyBatch:
     """One list over four elements, whose buffers are overwritten after pyarrow checked them."""
     memory = [bytearray(len(values) * kind.bit_width // 8) for values, kind in buffers]
     children = [pa.array([1, 2, 3, 4], pa.int64())]
@@ -88,7 +88,7 @@ INT32, INT64 = pa.int32(), pa.int64()
 )
 def test_elements_that_do_not_exist_are_told(type_: pa.DataType, buffers: list[Any]) -> None:
     """-1 as the length of the row, without reading beyond the elements."""
-    positions, _ = list_rows(broken(type_, buffers), 0, Schema(pa.schema([("item", pa.int64())])))
+    positions, _ = list_rows(break_buffers(type_, buffers), 0, Schema(pa.schema([("item", pa.int64())])))
     assert [length for _, length in positions] == [-1]
 
 

@@ -17,7 +17,7 @@ SCHEMA = pa.schema([("a", pa.int64())])
 BATCHES = [pa.record_batch({"a": pa.array([i, i + 1], pa.int64())}) for i in range(0, 40, 2)]
 
 
-def written(spool: BatchSpool) -> int:
+def count_written(spool: BatchSpool) -> int:
     operator = SpoolWrite("w", Account(), spool)
     run_chain([operator], BATCHES, SCHEMA)
     return operator.stats_snapshot()["input_batches"]
@@ -26,7 +26,7 @@ def written(spool: BatchSpool) -> int:
 def test_every_batch_is_written() -> None:
     """Q2."""
     spool = BatchSpool(1, [1])
-    assert written(spool) == len(BATCHES)
+    assert count_written(spool) == len(BATCHES)
     got = run_chain([SpoolRead("r", Account(), spool, 0, Schema(SCHEMA))])
     assert [value for batch in got for value in batch["a"].to_pylist()] == list(range(40))
 
@@ -35,9 +35,9 @@ def test_every_batch_is_written() -> None:
 def test_nothing_is_written_once_every_reader_has_left(n_readers: int) -> None:
     """Q2: the writer finishes, so that its pipeline stops."""
     spool = BatchSpool(2, [1] * n_readers)
-    assert written(spool) == len(BATCHES)
+    assert count_written(spool) == len(BATCHES)
     for number in range(n_readers):
         limit = Limit("l", Account(), LimitState(1))
         got = run_chain([SpoolRead("r", Account(), spool, number, Schema(SCHEMA)), limit])
         assert [batch["a"].to_pylist() for batch in got] == [[0]]
-    assert written(spool) <= 1
+    assert count_written(spool) <= 1

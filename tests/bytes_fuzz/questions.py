@@ -19,7 +19,7 @@ def question(number: int, source: Any) -> Any:
     return _QUESTIONS[number % N_QUESTIONS](rows, source.schema)
 
 
-def _sorted(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
+def _sort(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
     return rows.order_by(schema.names[::-1]).build()
 
 
@@ -27,7 +27,7 @@ def _distinct(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
     return rows.distinct().build()
 
 
-def _aggregated(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
+def _aggregate(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
     aggregates: dict[str, tuple[str, ...]] = {"n": ("count",)}
     for i, field in enumerate(schema):
         function = "count" if pa.types.is_nested(field.type) else "min" if i % 2 else "max"
@@ -35,7 +35,7 @@ def _aggregated(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
     return rows.aggregate(schema.names[:1], aggregates).build()
 
 
-def _computed(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
+def _compute(rows: qcore.PlanBuilder, schema: pa.Schema) -> Any:
     """A filter, for which a file's statistics are read, and an expression of each column."""
     numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
     if numbers:
@@ -57,4 +57,4 @@ def _expression(field: pa.Field) -> Expr:
     return value.is_null()
 
 
-_QUESTIONS: tuple[Callable[[qcore.PlanBuilder, pa.Schema], Any], ...] = (_sorted, _distinct, _aggregated, _computed)
+_QUESTIONS: tuple[Callable[[qcore.PlanBuilder, pa.Schema], Any], ...] = (_sort, _distinct, _aggregate, _compute)

@@ -113,7 +113,7 @@ def _parquet() -> list[bytes]:
         {"compression": "none", "data_page_size": 64, "write_batch_size": 8},
     ]
     return [
-        _written(functools.partial(pq.write_table, table(names), row_group_size=GROUP_ROWS, **more))
+        _write_bytes(functools.partial(pq.write_table, table(names), row_group_size=GROUP_ROWS, **more))
         for names, more in zip(PARQUET_LAYOUTS, options, strict=True)
     ]
 
@@ -128,7 +128,7 @@ def _ipc(make: Callable[..., Any]) -> list[bytes]:
                 with make(out, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
                     writer.write_table(rows, GROUP_ROWS)
 
-            made.append(_written(write))
+            made.append(_write_bytes(write))
     return made
 
 
@@ -136,19 +136,19 @@ def _csv() -> list[bytes]:
     quoted = pacsv.WriteOptions(quoting_style="all_valid")
     rows = table(PLAIN)
     return [
-        _written(lambda out: pacsv.write_csv(rows, out)),
-        _written(lambda out: pacsv.write_csv(rows.select(["s", "i", "d", "t"]), out, quoted)),
+        _write_bytes(lambda out: pacsv.write_csv(rows, out)),
+        _write_bytes(lambda out: pacsv.write_csv(rows.select(["s", "i", "d", "t"]), out, quoted)),
     ]
 
 
 def _orc() -> list[bytes]:
     return [
-        _written(functools.partial(paorc.write_table, table(names), compression=kind))
+        _write_bytes(functools.partial(paorc.write_table, table(names), compression=kind))
         for kind, names in (("uncompressed", NESTED), ("zlib", NESTED), ("uncompressed", PLAIN))
     ]
 
 
-def _written(write: Callable[[io.BytesIO], Any]) -> bytes:
+def _write_bytes(write: Callable[[io.BytesIO], Any]) -> bytes:
     out = io.BytesIO()
     write(out)
     return out.getvalue()

@@ -30,7 +30,7 @@ WIDER = [
 ]
 
 
-def widened(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+def widen_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(Widener(Account()).widen(PyBatch.from_arrow(batch), Schema(target)))
 
 
@@ -44,7 +44,7 @@ def only_batch(table: pa.Table) -> pa.RecordBatch:
 def test_values_stay_the_same(given: pa.DataType, wanted: pa.DataType, n: int) -> None:
     """D6."""
     batch = only_batch(random_table(6, n, {"v": given}, 0.2))
-    got = widened(batch, pa.schema([("v", wanted)]))
+    got = widen_batch(batch, pa.schema([("v", wanted)]))
     assert got.schema.field("v").type == wanted
     assert got.column("v").equals(batch.column("v").cast(wanted))
 
@@ -53,7 +53,7 @@ def test_columns_are_found_by_name_and_missing_ones_are_null() -> None:
     """D6."""
     batch = pa.record_batch({"b": ["x", None], "a": pa.array([1, 2], pa.int32()), "n": pa.nulls(2)})
     target = pa.schema([("a", pa.int64()), ("new", pa.float64()), ("b", pa.string()), ("n", pa.int8())])
-    assert widened(batch, target).to_pylist() == [
+    assert widen_batch(batch, target).to_pylist() == [
         {"a": 1, "new": None, "b": "x", "n": None},
         {"a": 2, "new": None, "b": None, "n": None},
     ]
@@ -86,10 +86,10 @@ def test_a_value_that_does_not_go_in_is_an_error(
     batch = pa.record_batch({"v": pa.array(values, given)})
     target = pa.schema([("v", wanted)])
     if fits:
-        assert widened(batch, target).column("v").to_pylist() == pa.array(values, given).cast(wanted).to_pylist()
+        assert widen_batch(batch, target).column("v").to_pylist() == pa.array(values, given).cast(wanted).to_pylist()
         return
     with pytest.raises(SchemaChangeError, match=rf"column 'v' is .* does not hold its value {value} exactly"):
-        widened(batch, target)
+        widen_batch(batch, target)
 
 
 def test_one_widener_for_several_schemas() -> None:
@@ -110,15 +110,15 @@ def test_elements_of_lists() -> None:
     given = pa.ListArray.from_arrays([0, 1, 3, 3, 4], inner, mask=pa.array([False, True, False, False]))
     batch = pa.record_batch({"v": given}).slice(1)
     wanted = pa.list_(pa.list_(pa.decimal128(12, 2)))
-    assert widened(batch, pa.schema([("v", wanted)])).column("v").to_pylist() == [None, [], [[Decimal(6)]]]
-    whole = widened(pa.record_batch({"v": given}), pa.schema([("v", wanted)]))
+    assert widen_batch(batch, pa.schema([("v", wanted)])).column("v").to_pylist() == [None, [], [[Decimal(6)]]]
+    whole = widen_batch(pa.record_batch({"v": given}), pa.schema([("v", wanted)]))
     assert whole.column("v").to_pylist() == [[[Decimal(1), None]], None, [], [[Decimal(6)]]]
     assert whole.schema.field("v").type == wanted
     hidden = pa.ListArray.from_arrays([0, 1, 2], pa.array([EDGE + 1, 5]), mask=pa.array([True, False]))
     target = pa.schema([("v", pa.list_(pa.float64()))])
-    assert widened(pa.record_batch({"v": hidden}), target).column("v").to_pylist() == [None, [5.0]]
+    assert widen_batch(pa.record_batch({"v": hidden}), target).column("v").to_pylist() == [None, [5.0]]
     with pytest.raises(SchemaChangeError, match=rf"column 'v' is .* does not hold its value {EDGE + 1} exactly"):
-        widened(pa.record_batch({"v": [[5], [1, EDGE + 1]]}), target)
+        widen_batch(pa.record_batch({"v": [[5], [1, EDGE + 1]]}), target)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -127,4 +127,4 @@ def test_lists_beside_other_columns(n: int) -> None:
     given = pa.schema([("k", pa.int32()), ("v", pa.list_(pa.int32()))])
     target = pa.schema([("k", pa.int64()), ("v", pa.list_(pa.int64())), ("new", pa.list_(pa.string()))])
     batch = only_batch(pa.table(rows, schema=given))
-    assert widened(batch, target).to_pydict() == {**rows, "new": [None] * n}
+    assert widen_batch(batch, target).to_pydict() == {**rows, "new": [None] * n}

@@ -25,7 +25,7 @@ def fields(**types: pa.DataType) -> list[pa.Field]:
     return [pa.field(name, type) for name, type in types.items()]
 
 
-def aligned(rows: dict[str, Any], wanted: list[pa.Field], **options: Any) -> dict[str, list[Any]]:
+def align_rows(rows: dict[str, Any], wanted: list[pa.Field], **options: Any) -> dict[str, list[Any]]:
     """The columns of a table and of a batch, which must be equal."""
     table = pa.table(rows)
     alignment = Alignment(table.schema, wanted, "the file", **options)
@@ -45,7 +45,7 @@ def test_columns_are_found_by_name_and_converted() -> None:
         "unused": [1, 2],
     }
     wanted = fields(a=pa.string(), b=pa.int64(), r=pa.int16(), d=pa.decimal128(10, 2), c=pa.int8(), n=pa.string())
-    assert aligned(rows, wanted, constants={"c": 3, "n": None}) == {
+    assert align_rows(rows, wanted, constants={"c": 3, "n": None}) == {
         "a": ["x", None],
         "b": [1, None],
         "r": [7, 8],
@@ -72,35 +72,35 @@ def test_integers_that_are_decimals(viewed: pa.DataType, declared: pa.DataType) 
     """Narrow decimals are views of the integers as long as the declared precision allows it."""
     held = pa.int32() if viewed.bit_width == 32 else pa.int64()
     rows = {"d": pa.array([12345, -1, None], held)}
-    (found,) = aligned(rows, fields(d=declared), decimals={"d": viewed}).values()
+    (found,) = align_rows(rows, fields(d=declared), decimals={"d": viewed}).values()
     expected = pa.array([Decimal("123.45"), Decimal("-0.01"), None], pa.decimal128(20, 2))
     assert found == expected.cast(declared).to_pylist()
 
 
 def test_values_that_do_not_go_into_the_declared_type() -> None:
     with pytest.raises(ExecutionError, match="column 'a' of the file is string and cannot be converted to the"):
-        aligned({"a": ["x"]}, fields(a=pa.int64()))
+        align_rows({"a": ["x"]}, fields(a=pa.int64()))
     with pytest.raises(ExecutionError, match="column 'a' of the file is int64"):
-        aligned({"a": [1 << 40]}, fields(a=pa.int32()))
+        align_rows({"a": [1 << 40]}, fields(a=pa.int32()))
 
 
 def test_d6_policies_of_other_types() -> None:
     """D6: 'evolve' takes what widens into the declared type, 'error' no other type."""
     narrow, wide = {"a": pa.array([1], pa.int32())}, {"a": pa.array([1], pa.int64())}
-    assert aligned(narrow, fields(a=pa.int64()), on_schema_change="evolve") == {"a": [1]}
+    assert align_rows(narrow, fields(a=pa.int64()), on_schema_change="evolve") == {"a": [1]}
     with pytest.raises(SchemaChangeError, match="the scan declares int32: declare a type that holds both"):
-        aligned(wide, fields(a=pa.int32()), on_schema_change="evolve")
+        align_rows(wide, fields(a=pa.int32()), on_schema_change="evolve")
     with pytest.raises(SchemaChangeError, match="is int32, the scan declares int64: on_schema_change is 'error'"):
-        aligned(narrow, fields(a=pa.int64()), on_schema_change="error")
-    assert aligned({"s": ["x"]}, fields(s=pa.string_view()), on_schema_change="error") == {"s": ["x"]}
+        align_rows(narrow, fields(a=pa.int64()), on_schema_change="error")
+    assert align_rows({"s": ["x"]}, fields(s=pa.string_view()), on_schema_change="error") == {"s": ["x"]}
 
 
 def test_absent_columns() -> None:
-    assert aligned({"a": [1]}, fields(b=pa.int8()), absent_is_null=True) == {"b": [None]}
+    assert align_rows({"a": [1]}, fields(b=pa.int8()), absent_is_null=True) == {"b": [None]}
     with pytest.raises(ExecutionError, match=r"the file has no column 'ab' \(int8\); did you mean 'ab1'"):
-        aligned({"ab1": [1]}, fields(ab=pa.int8()))
+        align_rows({"ab1": [1]}, fields(ab=pa.int8()))
     with pytest.raises(SchemaChangeError, match="has no column 'b'"):
-        aligned({"a": [1]}, fields(b=pa.int8()), on_schema_change="error")
+        align_rows({"a": [1]}, fields(b=pa.int8()), on_schema_change="error")
 
 
 def test_names_without_regard_to_case() -> None:

@@ -14,7 +14,7 @@ import pytest
 from qcore.connectors import column_samples
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import ColumnStatistics
-from qcore.connectors.column_samples import BLOCKS, SAMPLE_ROWS, SampledStatistics, duj1, sampled
+from qcore.connectors.column_samples import BLOCKS, SAMPLE_ROWS, SampledStatistics, duj1, sample_statistics
 from random_tables import ALL_TYPES, random_table
 
 N_ROWS = 700_000
@@ -52,7 +52,7 @@ def made() -> dict[str, Any]:
     return columns()
 
 
-def chunked(values: Any, rows: int) -> pa.ChunkedArray:
+def cut_chunks(values: Any, rows: int) -> pa.ChunkedArray:
     values = pa.array(values)
     return pa.chunked_array([values.slice(at, rows) for at in range(0, len(values), rows)], values.type)
 
@@ -68,20 +68,20 @@ def n_values(values: Any) -> int:
 @pytest.mark.parametrize("name", columns())
 def test_values_are_estimated(name: str, chunk_rows: int, made: dict[str, Any]) -> None:
     """Q2: within a third of the truth, whatever the order of the rows."""
-    found = sampled(chunked(made[name], chunk_rows)).distinct_count
+    found = sample_statistics(cut_chunks(made[name], chunk_rows)).distinct_count
     truth = n_values(made[name])
     assert found is not None and 0.7 * truth <= found <= 1.4 * truth
 
 
 @pytest.mark.parametrize("name", ["key in order", "key in no order", "unlike text"])
 def test_keys_are_known_as_keys(name: str, made: dict[str, Any]) -> None:
-    assert sampled(chunked(made[name], N_ROWS)).distinct_count == N_ROWS
+    assert sample_statistics(cut_chunks(made[name], N_ROWS)).distinct_count == N_ROWS
 
 
 @pytest.mark.parametrize("name", columns())
 def test_a_sample_of_all_rows_is_exact(name: str, made: dict[str, Any]) -> None:
     values = pa.array(made[name]).slice(1000, SAMPLE_ROWS)
-    found = sampled(pa.chunked_array([values]))
+    found = sample_statistics(pa.chunked_array([values]))
     assert (found.distinct_count, found.null_count) == (n_values(values), values.null_count)
     assert not found.is_sampled
 
@@ -90,16 +90,16 @@ def test_at_most_the_sample_is_read(monkeypatch: pytest.MonkeyPatch, made: dict[
     """Q2: planning reads 65,536 values of a column."""
     read = []
 
-    def counted(values: pa.ChunkedArray) -> list[pa.Array]:
+    def count_blocks(values: pa.ChunkedArray) -> list[pa.Array]:
         blocks = list(given(values))
         read.append(sum(map(len, blocks)))
         return blocks
 
     given = column_samples._blocks
-    monkeypatch.setattr(column_samples, "_blocks", counted)
+    monkeypatch.setattr(column_samples, "_blocks", count_blocks)
     for n_rows in (SAMPLE_ROWS - 1, SAMPLE_ROWS, SAMPLE_ROWS + 1, N_ROWS):
         for chunk_rows in (N_ROWS, 100):
-            sampled(chunked(made["few"][:n_rows], chunk_rows))
+            sample_statistics(cut_chunks(made["few"][:n_rows], chunk_rows))
     assert read == [SAMPLE_ROWS - 1] * 2 + [SAMPLE_ROWS] * 6
 
 
@@ -126,7 +126,7 @@ def test_bounds() -> None:
         (pa.array([], pa.int64()), (None, None)),
     ]
     for values, bounds in cases:
-        found = sampled(pa.chunked_array([values]))
+        found = sample_statistics(pa.chunked_array([values]))
         assert (found.min, found.max) == bounds, values
 
 
@@ -144,8 +144,8 @@ def test_every_type() -> None:
 
 def test_several_dictionaries_are_unknown() -> None:
     chunks = [pa.array(values).dictionary_encode() for values in (["a", "b"], ["b", "c"])]
-    assert sampled(pa.chunked_array(chunks)) == ColumnStatistics(null_count=0)
-    assert sampled(pa.chunked_array([chunks[0], chunks[0].slice(1)])).distinct_count == 2
+    assert sample_statistics(pa.chunked_array(chunks)) == ColumnStatistics(null_count=0)
+    assert sample_statistics(pa.chunked_array([chunks[0], chunks[0].slice(1)])).distinct_count == 2
 
 
 def test_statistics_are_computed_once_for_a_table() -> None:

@@ -122,7 +122,7 @@ def run(
     return None, failed
 
 
-def tried(passes: int) -> list[int]:
+def choose_passes(passes: int) -> list[int]:
     """The first passes, one in the middle, and the last."""
     return sorted({1, 2, passes // 2 + 1, passes} & set(range(1, passes + 1)))
 
@@ -136,7 +136,7 @@ def test_d9_any_call_of_a_connector_may_fail(name: str, drivers: int, tmp_path: 
     expected, failed = run(READS[name], folders.new(), drivers, counted)
     assert failed is None
     for site in FILE_SITES:
-        for nth in tried(counted.passes[site]):
+        for nth in choose_passes(counted.passes[site]):
             folder = folders.new()
             got, failed = run(READS[name], folder, drivers, Faults(site, nth))
             if failed is None:
@@ -151,7 +151,7 @@ def test_d9_any_call_of_a_connector_may_fail(name: str, drivers: int, tmp_path: 
     assert_same_rows(got, expected)
 
 
-def written(name: str, folder: Path) -> int:
+def count_written(name: str, folder: Path) -> int:
     """Rows in what was written; it is whole."""
     target = folder / "out"
     if name == "a file":
@@ -172,15 +172,15 @@ def test_d9_any_call_of_a_writer_may_fail(name: str, drivers: int, tmp_path: Pat
     counted = Faults()
     folder = folders.new()
     assert run(WRITES[name], folder, drivers, counted)[1] is None
-    assert written(name, folder) == TABLE.num_rows
+    assert count_written(name, folder) == TABLE.num_rows
     assert all(counted.passes[site] for site in FILE_SITES if site.startswith("write_")), counted.passes
     for site in FILE_SITES:
-        for nth in tried(counted.passes[site]):
+        for nth in choose_passes(counted.passes[site]):
             folder = folders.new()
             _, failed = run(WRITES[name], folder, drivers, Faults(site, nth))
             left = sorted(path.name for path in folder.iterdir())
             if failed is None:
-                assert written(name, folder) == TABLE.num_rows
+                assert count_written(name, folder) == TABLE.num_rows
                 assert left == ["out", "t.arrow"]
                 continue
             assert left in (["t.arrow"], []), (site, nth, left)

@@ -19,7 +19,7 @@ from qcore.connectors.orc_check import OrcFootprint
 Fields = list[tuple[int, int | bytes]]
 
 
-def written(rows: pa.Table, path: Path, **options: object) -> bytes:
+def write_file(rows: pa.Table, path: Path, **options: object) -> bytes:
     paorc.write_table(rows, path, **options)
     return path.read_bytes()
 
@@ -49,7 +49,7 @@ def with_number(raw: bytes, number: int, value: int) -> bytes:
     return message([*((n, v) for n, v in fields_of(raw) if n != number), (number, value)])
 
 
-def changed(
+def rewrite(
     raw: bytes,
     postscript: Callable[[bytes], bytes] = bytes,
     stripe: Callable[[bytes], bytes] = bytes,
@@ -112,7 +112,7 @@ def test_sound_files_pass_with_the_right_sums(
             }
         )
         path = tmp_path / "t.orc"
-        raw = written(
+        raw = write_file(
             rows, path, compression=compression, file_version=version, dictionary_key_size_threshold=dictionary,
             compression_block_size=1 << 16,
         )  # fmt: skip
@@ -127,7 +127,7 @@ def test_sound_files_pass_with_the_right_sums(
                 footprint = OrcFootprint(file)
                 stripe = footprint._stripes[0]
                 start = stripe.offset + stripe.index_bytes + stripe.data_bytes
-                footer = footprint.unpacked(orc_check._read(file, start, stripe.footer_bytes))
+                footer = footprint.decompress_stream(orc_check._read(file, start, stripe.footer_bytes))
                 check = orc_check._StripeCheck(
                     footprint, file, *orc_check._stripe_footer(footer, stripe.offset)
                 )  # fmt: skip
@@ -160,7 +160,7 @@ print(refused, n)
 def test_no_flipped_bit_ends_the_process(bits: tuple[int, ...], tmp_path: Path) -> None:
     """Without the check pyarrow writes to memory that it did not get, when a length becomes 2^58."""
     path = tmp_path / "x.orc"
-    raw = written(pa.table({"s": ["xy" * i for i in range(12)]}), path, compression="uncompressed")
+    raw = write_file(pa.table({"s": ["xy" * i for i in range(12)]}), path, compression="uncompressed")
     command = [sys.executable, "-c", READ_EACH, str(path), *map(str, bits)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr[-2000:]
@@ -171,7 +171,7 @@ def test_no_flipped_bit_ends_the_process(bits: tuple[int, ...], tmp_path: Path) 
 def test_lengths_above_the_text_that_is_there(tmp_path: Path) -> None:
     """A stripe of strings of 2^30 bytes each, in 3 bytes of lengths: 30 GB would be allocated."""
     path = tmp_path / "x.orc"
-    raw = bytearray(written(pa.table({"i": range(10), "s": ["abcd"] * 10}), path, compression="uncompressed"))
+    raw = bytearray(write_file(pa.table({"i": range(10), "s": ["abcd"] * 10}), path, compression="uncompressed"))
     with pa.OSFile(str(path)) as file:
         footprint = OrcFootprint(file)
         stripe = footprint._stripes[0]
@@ -193,7 +193,7 @@ def test_lengths_above_the_text_that_is_there(tmp_path: Path) -> None:
         return out
 
     # The tail is that of the shorter file, so its stripe is made longer first.
-    tail = changed(bytes(raw), stripe=lambda held: with_number(held, 3, place["data"] + 3), stripe_footer=stream_longer)
+    tail = rewrite(bytes(raw), stripe=lambda held: with_number(held, 3, place["data"] + 3), stripe_footer=stream_longer)
     made = longer[: start + 3] + tail[start:]
     with pytest.raises(pa.ArrowInvalid, match=r"column 2 of a stripe claims to have 10737418240 bytes of text"):
         require_sound(made, path)
@@ -205,10 +205,10 @@ def test_lengths_above_the_text_that_is_there(tmp_path: Path) -> None:
 
 def test_rows_elements_and_dictionaries_that_cannot_be(tmp_path: Path) -> None:
     path = tmp_path / "x.orc"
-    raw = written(TEXTS, path, compression="uncompressed", dictionary_key_size_threshold=1.0)
-    require_sound(changed(raw), path)
+    raw = write_file(TEXTS, path, compression="uncompressed", dictionary_key_size_threshold=1.0)
+    require_sound(rewrite(raw), path)
     assert paorc.read_table(path).equals(TEXTS)
-    many = changed(raw, stripe=lambda held: with_number(held, 5, 1 << 40))
+    many = rewrite(raw, stripe=lambda held: with_number(held, 5, 1 << 40))
     with pytest.raises(pa.ArrowInvalid, match=r"claims to have 1099511627776 rows, more than its streams can hold"):
         require_sound(many, path)
 
@@ -219,7 +219,7 @@ def test_rows_elements_and_dictionaries_that_cannot_be(tmp_path: Path) -> None:
         ]
 
     with pytest.raises(pa.ArrowInvalid, match="has 2 lengths of 2147483648 entries"):
-        require_sound(changed(raw, stripe_footer=larger_dictionary), path)
+        require_sound(rewrite(raw, stripe_footer=larger_dictionary), path)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_rows_elements_and_dictionaries_that_cannot_be(tmp_path: Path) -> None:
 )
 def test_postscripts(tmp_path: Path, number: int, value: int, says: str) -> None:
     path = tmp_path / "x.orc"
-    raw = written(TEXTS, path, compression="zlib")
+    raw = write_file(TEXTS, path, compression="zlib")
     last = with_number(raw[-1 - raw[-1] : -1], number, value)
     path.write_bytes(raw[: -1 - raw[-1]] + last + bytes([len(last)]))
     with pytest.raises(pa.ArrowInvalid, match=says):
@@ -245,21 +245,21 @@ def test_postscripts(tmp_path: Path, number: int, value: int, says: str) -> None
 
 def test_stripes_and_streams_lie_where_they_can(tmp_path: Path) -> None:
     path = tmp_path / "x.orc"
-    raw = written(TEXTS, path, compression="uncompressed")
+    raw = write_file(TEXTS, path, compression="uncompressed")
     with pytest.raises(pa.ArrowInvalid, match="outside the file"):
-        require_sound(changed(raw, stripe=lambda held: with_number(held, 1, 1 << 50)), path)
+        require_sound(rewrite(raw, stripe=lambda held: with_number(held, 1, 1 << 50)), path)
 
     def twice(fields: Fields) -> Fields:
         return [*fields, *(field for field in fields if field[0] == 1)]
 
     with pytest.raises(pa.ArrowInvalid, match="two streams of one kind"):
-        require_sound(changed(raw, stripe_footer=twice), path)
+        require_sound(rewrite(raw, stripe_footer=twice), path)
 
     def without_encodings(fields: Fields) -> Fields:
         return [field for field in fields if field[0] != 2]
 
     with pytest.raises(pa.ArrowInvalid, match="fewer encodings than columns"):
-        require_sound(changed(raw, stripe_footer=without_encodings), path)
+        require_sound(rewrite(raw, stripe_footer=without_encodings), path)
 
     def far(fields: Fields) -> Fields:
         return [
@@ -268,7 +268,7 @@ def test_stripes_and_streams_lie_where_they_can(tmp_path: Path) -> None:
         ]
 
     with pytest.raises(pa.ArrowInvalid, match="outside its stripe"):
-        require_sound(changed(raw, stripe_footer=far), path)
+        require_sound(rewrite(raw, stripe_footer=far), path)
 
 
 @pytest.mark.parametrize("compression", ["zlib", "snappy", "lz4", "zstd"])
@@ -276,7 +276,7 @@ def test_compressed_files_that_repeat_much(tmp_path: Path, compression: str) -> 
     """Claims far above the compressed bytes are compared with the decompressed ones."""
     path = tmp_path / "x.orc"
     rows = pa.table({"s": ["a" * 10_000] * 2000, "l": pa.array([[None] * 500] * 2000, pa.list_(pa.int32()))})
-    raw = written(rows, path, compression=compression, dictionary_key_size_threshold=0.0)
+    raw = write_file(rows, path, compression=compression, dictionary_key_size_threshold=0.0)
     assert len(raw) < 1_000_000
     require_sound(raw, path)
     assert qcore.sql(f"select sum(length(s)) n, sum(len(l)) m from '{path}'").to_arrow().to_pylist() == [
@@ -287,7 +287,7 @@ def test_compressed_files_that_repeat_much(tmp_path: Path, compression: str) -> 
 def test_decimals_of_too_many_digits(tmp_path: Path) -> None:
     """pyarrow asserts the precision when it makes the type."""
     path = tmp_path / "x.orc"
-    raw = written(pa.table({"d": pa.array([1], pa.decimal128(9, 2))}), path, compression="uncompressed")
+    raw = write_file(pa.table({"d": pa.array([1], pa.decimal128(9, 2))}), path, compression="uncompressed")
 
     def wider(footer: Fields) -> Fields:
         return [
@@ -311,7 +311,7 @@ def test_keys_of_maps_that_are_null(tmp_path: Path) -> None:
     """pyarrow asserts that there are none when it makes the array."""
     path = tmp_path / "x.orc"
     maps = pa.array([[(f"k{i}", i)] for i in range(100)], pa.map_(pa.string(), pa.int32()))
-    raw = written(pa.table({"m": maps}), path, compression="uncompressed")
+    raw = write_file(pa.table({"m": maps}), path, compression="uncompressed")
 
     def index_as_bitmap(fields: Fields) -> Fields:
         out: Fields = []
@@ -322,7 +322,7 @@ def test_keys_of_maps_that_are_null(tmp_path: Path) -> None:
         return out
 
     with pytest.raises(pa.ArrowInvalid, match="a map of it has a key that is null"):
-        require_sound(changed(raw, stripe_footer=index_as_bitmap), path)
+        require_sound(rewrite(raw, stripe_footer=index_as_bitmap), path)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from qcore.connectors.soundness import SoundColumns
 WORDS = pa.table({"s": [f"text number {i}" for i in range(1000)], "i": list(range(1000))})
 
 
-def changed(path: Path, old: bytes, new: bytes) -> str:
+def change_bytes(path: Path, old: bytes, new: bytes) -> str:
     raw = path.read_bytes()
     assert old in raw
     path.write_bytes(raw.replace(old, new, 1))
@@ -31,7 +31,7 @@ def changed(path: Path, old: bytes, new: bytes) -> str:
 def test_a_wrong_offset_in_an_ipc_file(make: object, offset: int, tmp_path: Path) -> None:
     with make(tmp_path / "x.arrow", WORDS.schema) as writer:
         writer.write_table(WORDS)
-    path = changed(tmp_path / "x.arrow", struct.pack("<4i", 0, 13, 26, 39), struct.pack("<4i", 0, 13, offset, 39))
+    path = change_bytes(tmp_path / "x.arrow", struct.pack("<4i", 0, 13, 26, 39), struct.pack("<4i", 0, 13, offset, 39))
     with pytest.raises(qcore.ExecutionError, match=r"x\.arrow.*column 's' .*offsets descend"):
         qcore.sql("select s, count(*) n from t group by s", {"t": path}).to_arrow()
     with pa.memory_map(path) as file:
@@ -56,7 +56,7 @@ def test_an_ipc_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
 def test_text_in_a_parquet_file_that_is_not_utf8(dictionary: bool, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(WORDS, path, compression="none", use_dictionary=dictionary, write_statistics=False)
-    changed(path, b"text number 7", b"text\xff\xfe\xfdmber 7")
+    change_bytes(path, b"text number 7", b"text\xff\xfe\xfdmber 7")
     with pytest.raises(qcore.ExecutionError, match=r"x\.parquet.*column 's' .*UTF-8"):
         qcore.sql("select max(s) m from t", {"t": str(path)}).to_arrow()
     assert qcore.sql("select sum(i) n from t", {"t": str(path)}).to_arrow()["n"].to_pylist() == [499500]

@@ -19,7 +19,7 @@ LONG = sum(len(text or "") for text in TEXTS)
 VIEWED = sum(len(text) for text in TEXTS if text is not None and len(text) > 12)
 
 
-def charged(n_bytes: int) -> int:
+def charge_of(n_bytes: int) -> int:
     """With the eighth that goes to the allocator."""
     return n_bytes + (n_bytes >> 3)
 
@@ -57,7 +57,7 @@ def test_every_type_counts_about_what_arrow_says(type_: pa.DataType) -> None:
     slack = 340 if not pa.types.is_string_view(type_) else 0.3 * rows.nbytes
     if not pa.types.is_dictionary(type_):
         assert abs(batch.n_bytes - rows.nbytes) <= slack
-    assert abs(payer.reserved_bytes - charged(rows.nbytes)) <= slack + 10
+    assert abs(payer.reserved_bytes - charge_of(rows.nbytes)) <= slack + 10
     del batch
     assert payer.reserved_bytes == 0
 
@@ -80,7 +80,7 @@ def test_nested_values_count_with_what_is_in_them(name: str) -> None:
         payer = Account()
         batch = PyBatch.from_arrow(rows, payer)
         assert 0.97 * rows.nbytes - 64 <= batch.n_bytes <= 1.03 * rows.nbytes + 64
-        assert abs(payer.reserved_bytes - charged(rows.nbytes)) <= 0.03 * rows.nbytes + 64
+        assert abs(payer.reserved_bytes - charge_of(rows.nbytes)) <= 0.03 * rows.nbytes + 64
         del batch
         assert payer.reserved_bytes == 0
 
@@ -128,10 +128,10 @@ def test_slices_of_one_array_share_a_charge() -> None:
     payer = Account()
     batches = read(rows.to_reader(max_chunksize=1000), payer)
     assert len(batches) == 10
-    assert abs(payer.reserved_bytes - charged(rows.nbytes)) <= 100
+    assert abs(payer.reserved_bytes - charge_of(rows.nbytes)) <= 100
     one = batches[4]
     batches.clear()
-    assert abs(payer.reserved_bytes - charged(rows.nbytes)) <= 100
+    assert abs(payer.reserved_bytes - charge_of(rows.nbytes)) <= 100
     del one
     assert payer.reserved_bytes == 0
 
@@ -143,7 +143,7 @@ def test_a_dictionary_shared_by_batches_is_charged_once() -> None:
     ]
     payer = Account()
     held = read(pa.RecordBatchReader.from_batches(batches[0].schema, batches), payer)
-    assert charged(100_000) <= payer.reserved_bytes <= charged(100_000) + 20 * 10 * 10 + 1000
+    assert charge_of(100_000) <= payer.reserved_bytes <= charge_of(100_000) + 20 * 10 * 10 + 1000
     del held
     assert payer.reserved_bytes == 0
 
@@ -152,7 +152,7 @@ def test_a_batch_given_again_is_charged_once() -> None:
     batch = pa.record_batch({"a": pa.array(range(10_000))})
     payer = Account()
     held = read(pa.RecordBatchReader.from_batches(batch.schema, [batch] * 5), payer)
-    assert payer.reserved_bytes == charged(80_000)
+    assert payer.reserved_bytes == charge_of(80_000)
     del held
     assert payer.reserved_bytes == 0
 
@@ -161,9 +161,9 @@ def test_batches_of_their_own_are_charged_each_and_given_back_each() -> None:
     batches = [pa.record_batch({"a": pc.add(pa.array(range(1000)), i)}) for i in range(5)]
     payer = Account()
     held = read(pa.RecordBatchReader.from_batches(batches[0].schema, batches), payer)
-    assert payer.reserved_bytes == 5 * charged(8000)
+    assert payer.reserved_bytes == 5 * charge_of(8000)
     del held[1:3]
-    assert payer.reserved_bytes == 3 * charged(8000)
+    assert payer.reserved_bytes == 3 * charge_of(8000)
     held.clear()
     assert payer.reserved_bytes == 0
 

@@ -40,7 +40,7 @@ class Memory:
             return pa.record_batch([pa.array(buffer), self.constant], schema=SCHEMA)
 
 
-def polled(n_buffers: int) -> Any:
+def poll_source(n_buffers: int) -> Any:
     class Reusing(qcore.SourceOperator):
         partitions = 1
 
@@ -54,7 +54,7 @@ def polled(n_buffers: int) -> Any:
     return Reusing()
 
 
-def pushed(n_buffers: int) -> Any:
+def push_batches(n_buffers: int) -> Any:
     class Reusing(qcore.Operator):
         def __init__(self) -> None:
             self.memory = Memory(n_buffers)
@@ -95,7 +95,7 @@ def plan(factory: Any, kind: str) -> Any:
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 @pytest.mark.parametrize("n_buffers", [1, 3, 8])
-@pytest.mark.parametrize("protocol", [polled, pushed, iterating])
+@pytest.mark.parametrize("protocol", [poll_source, push_batches, iterating])
 def test_a_source_that_uses_a_buffer_again_is_named(protocol: Any, n_buffers: int, drivers: int, kind: str) -> None:
     """H3, D9: whether or not the engine still has the batch, so that it does not depend on the plan."""
     task = Task(plan(protocol(n_buffers), kind), drivers=drivers)
@@ -105,7 +105,7 @@ def test_a_source_that_uses_a_buffer_again_is_named(protocol: Any, n_buffers: in
     assert task.state == "failed"
 
 
-@pytest.mark.parametrize("protocol", [polled, pushed, iterating])
+@pytest.mark.parametrize("protocol", [poll_source, push_batches, iterating])
 def test_a_source_with_memory_for_every_batch_is_not(protocol: Any) -> None:
     task = Task(plan(protocol(N_BATCHES), "sorted"), drivers=2)
     assert sum(batch.num_rows for batch in task.batches(timeout=60)) == 100 * N_BATCHES
@@ -168,7 +168,7 @@ def test_a_source_may_wait_for_its_memory_to_come_back() -> None:
 def test_only_checked_mode_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query pays for it in checked mode alone."""
     monkeypatch.setenv("QCORE_DEBUG", "0")
-    task = Task(plan(polled(1), "aggregated"), drivers=1)
+    task = Task(plan(poll_source(1), "aggregated"), drivers=1)
     assert [row["n"] for batch in task.batches(timeout=60) for row in batch.to_pylist()] == [100 * N_BATCHES]
 
 

@@ -48,7 +48,7 @@ def batch_of(name: str, n: int, nulls: bool) -> pa.RecordBatch:
     return pa.record_batch({"v": array, "row": pa.array(range(n), pa.int64())})
 
 
-def loaded(batch: pa.RecordBatch, every: int) -> list[object]:
+def load_values(batch: pa.RecordBatch, every: int) -> list[object]:
     """Values that a kernel copied, of every so many rows."""
     copied = Case(((col("row") >= 0, col("v")),), call("coalesce", col("v"), col("v")))
     program = compile_projection([("v", copied)], batch.schema)
@@ -64,7 +64,7 @@ def loaded(batch: pa.RecordBatch, every: int) -> list[object]:
 def test_values_of_every_storage(name: str, n: int, nulls: bool, every: int) -> None:
     """H2: dense vectors are loaded in one piece, few rows one by one."""
     batch = batch_of(name, n, nulls)
-    assert loaded(batch, every) == batch["v"].to_pylist()[::every]
+    assert load_values(batch, every) == batch["v"].to_pylist()[::every]
 
 
 @pytest.mark.each_value
@@ -73,4 +73,4 @@ def test_values_of_every_storage(name: str, n: int, nulls: bool, every: int) -> 
 def test_values_behind_an_offset(name: str, offset: int) -> None:
     """H2: in the values, in the offsets and in the bitmap."""
     batch = batch_of(name, 2200, True).slice(offset)
-    assert loaded(batch, 1) == batch["v"].to_pylist()
+    assert load_values(batch, 1) == batch["v"].to_pylist()

@@ -25,7 +25,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
     assert any(use_level(best) for best in (4, 3, 2))
 
 
-def changed(array: pa.Array, buffer: int, at: int, raw: bytes) -> pa.Array:
+def change_bytes(array: pa.Array, buffer: int, at: int, raw: bytes) -> pa.Array:
     """The array with other bytes in one of its buffers, written when pyarrow has seen that it is sound."""
     buffers = array.buffers()
     held = bytearray(buffers[buffer])
@@ -67,7 +67,7 @@ def test_short_views_of_every_length(level: int) -> None:
             checks(sound).require(0, 5)
             for byte in range(12):
                 for value in (1, 0xC3):
-                    bad = checks(changed(sound, 1, 16 * place + 4 + byte, bytes([value])))
+                    bad = checks(change_bytes(sound, 1, 16 * place + 4 + byte, bytes([value])))
                     if byte >= length:
                         with pytest.raises(qcore.ExecutionError, match=r"column 's' .*zeros"):
                             bad.require(0, 5)
@@ -95,7 +95,7 @@ def test_long_views_stand_among_short_ones(level: int) -> None:
                 (12, struct.pack("<i", 1 << 28), "past the end"),
                 (0, b"\xff\xff\xff\xff", "negative"),
             ):
-                bad = checks(changed(array, 1, 16 * row + at, raw))
+                bad = checks(change_bytes(array, 1, 16 * row + at, raw))
                 with pytest.raises(qcore.ExecutionError, match=f"column 's' .*{says}"):
                     bad.require(0, n)
                 assert bad.n_left > 0
@@ -109,7 +109,7 @@ def test_offsets(level: int, width: int, n: int) -> None:
     code = "<i" if width == 4 else "<q"
     for row in {0, n // 2, n - 1}:
         for value, says in ((-3, "descend"), (2 * row - 1, "descend"), (2 * n + 1, "descend|outside")):
-            bad = checks(changed(array, 1, (row + 1) * width, struct.pack(code, value)))
+            bad = checks(change_bytes(array, 1, (row + 1) * width, struct.pack(code, value)))
             with pytest.raises(qcore.ExecutionError, match=f"column 's' .*({says})"):
                 bad.require(0, n)
     short = RowChecks("s", array, 2 * n - 1)
@@ -146,7 +146,7 @@ def test_rows_that_a_filter_picks(level: int, type: pa.DataType) -> None:
     for number, (buffer, width, at, raw) in enumerate(FAULTS[type]):
         row = [i for i in range(n) if len(sound[i].as_py()) == 70][10 * number + 1]
         session = qcore.Session(threads=1)
-        session.register("t", pa.table({"s": changed(sound, buffer, width * row + at, raw), "i": range(n)}))
+        session.register("t", pa.table({"s": change_bytes(sound, buffer, width * row + at, raw), "i": range(n)}))
         query = "select count(*) n from t where i % 16 = {} and s >= ''"
         with pytest.raises(qcore.ExecutionError, match=r"column 's' .*malformed"):
             session.sql(query.format(row % 16)).to_arrow()
@@ -161,7 +161,7 @@ def test_what_a_null_row_holds_is_not_looked_at(type: pa.DataType, every: int) -
     bits = bytearray(b"\xff" * 375)
     bits[77 // 8] &= ~(1 << (77 % 8))
     raw = array.buffers()
-    bad = changed(array, *((2, 4 * 77) if type != pa.string_view() else (1, 16 * 77 + 4)), b"\xff\xfe")
+    bad = change_bytes(array, *((2, 4 * 77) if type != pa.string_view() else (1, 16 * 77 + 4)), b"\xff\xfe")
     holds = pa.Array.from_buffers(type, 3000, [pa.py_buffer(bytes(bits)), *bad.buffers()[1 : len(raw)]])
     rows = pa.table({"s": holds, "i": range(3000)})
     session = qcore.Session(threads=1)
@@ -211,7 +211,7 @@ def test_a_join_reads_rows_in_any_order() -> None:
         tables["t"] = tables["t"].set_column(1, "s", tables["t"]["s"].cast(type))
         found = qcore.sql("select j, s from o join t on j = k", tables, threads=1).to_arrow().to_pylist()
         assert sorted((row["j"], row["s"]) for row in found) == sorted((j, texts[j]) for j in order[:300])
-        bad = changed(tables["t"]["s"].chunk(0), 1 if type == pa.string_view() else 2, 20, b"\xff\xff")
+        bad = change_bytes(tables["t"]["s"].chunk(0), 1 if type == pa.string_view() else 2, 20, b"\xff\xff")
         broken = {**tables, "t": tables["t"].set_column(1, "s", pa.chunked_array([bad]))}
         wanted = {**broken, "o": pa.table({"j": [30_000, 1, 0]})}
         with pytest.raises(qcore.ExecutionError, match=r"column 's' .*malformed"):

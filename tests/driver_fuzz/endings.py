@@ -168,7 +168,7 @@ def consume(task: qcore.Task, plan: Scenario, rng: random.Random) -> tuple[str, 
     return "left" if left else "finished", [future.result() for future in running]
 
 
-def unified(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+def unify_batches(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """The columns of `schema` of batches of several schemas, in types that hold all; text as string."""
     tables = []
     for batch in batches:

@@ -39,7 +39,7 @@ class Epochs:
     table: pa.Table
     in_conflict: bool = False
 
-    def changed(self) -> dict[str, str]:
+    def list_changes(self) -> dict[str, str]:
         """The kind of change of each declared column whose widest type is not the declared one."""
         found = {}
         for field in self.declared:

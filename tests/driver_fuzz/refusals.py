@@ -79,7 +79,7 @@ class Refusals:
             return {}
         if epochs.in_conflict:
             self.found |= {"ChangingSource", "IteratingSource", "PushingSource"}
-        return dict(epochs.changed())
+        return dict(epochs.list_changes())
 
     def of_Filter(self, node: p.Filter, changes: Changes) -> Changes:  # noqa: N802
         self.compute(node.predicate, changes, "Filter")
@@ -100,18 +100,18 @@ class Refusals:
     def of_Aggregate(self, node: p.Aggregate, changes: Changes) -> Changes:  # noqa: N802
         made = {}
         for name, expr in node.keys:
-            made[name] = self.taken(expr, changes)
+            made[name] = self.find_change(expr, changes)
         for call in node.aggregates:
-            kinds = [self.taken(expr, changes) for expr in call.arguments]
+            kinds = [self.find_change(expr, changes) for expr in call.arguments]
             if call.filter is not None:
-                self.taken(call.filter, changes)
+                self.find_change(call.filter, changes)
             if call.function in TYPED:
                 self.refuse(set().union(*map(column_names, call.arguments)), changes, GROUPING, KINDS)
             if call.function in FOLLOWING:
                 made[call.name] = max(kinds)
         return {name: kind for name, kind in made.items() if kind}
 
-    def taken(self, expr: Expr, changes: Changes) -> str:
+    def find_change(self, expr: Expr, changes: Changes) -> str:
         """The change of an aggregation's key or argument; '' if it does not change."""
         for operator in GROUPING:
             self.compute(expr, changes, operator)
@@ -133,12 +133,12 @@ class Refusals:
             # No type holds a decimal of one side and a float of the other.
             if kinds == {"real", "wider"} or (a in left and b in right and "from null" in kinds):
                 self.found.add("HashProbe")
-        return self.joined(node, left, right, "HashProbe")
+        return self.join_changes(node, left, right, "HashProbe")
 
     def of_NestedLoopJoin(self, node: p.NestedLoopJoin, left: Changes, right: Changes) -> Changes:  # noqa: N802
-        return self.joined(node, left, right, "NestedLoopJoin")
+        return self.join_changes(node, left, right, "NestedLoopJoin")
 
-    def joined(self, node: Any, left: Changes, right: Changes, operator: str) -> Changes:
+    def join_changes(self, node: Any, left: Changes, right: Changes, operator: str) -> Changes:
         both = left | right
         if node.condition is not None:
             self.compute(node.condition, both, operator)

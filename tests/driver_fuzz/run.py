@@ -17,7 +17,7 @@ import qcore
 import qcore.session.task
 from conftest import held_by_engine, settles
 from driver_fuzz.disturbance import Disturbance, check_log, lowering_with, ringing
-from driver_fuzz.endings import Ending, consume, unified
+from driver_fuzz.endings import Ending, consume, unify_batches
 from driver_fuzz.epochs import Epochs, changing, epochs_of
 from driver_fuzz.refusals import refusers
 from driver_fuzz.scenario import RANDOM_PLAN, Scenario, scenario
@@ -75,7 +75,7 @@ class Query:
             self.epochs["l"] = epochs_of(self.tables["l"], epochs, self.rng)
             if self.rng.random() < 0.5:
                 self.epochs["r"] = epochs_of(self.tables["r"], epochs, self.rng)
-        builder, self.case = self.built()
+        builder, self.case = self.build_plan()
         self.schema: pa.Schema = pa.schema(Schema(builder.build().schema))
         self.ending = Ending(plan, self.rng)
         self.node = self.ending.put(builder).build()
@@ -85,7 +85,7 @@ class Query:
         self.refusers = refusers(self.node)
         self.is_certain = not any(epochs.in_conflict for epochs in self.epochs.values())
 
-    def built(self) -> tuple[PlanBuilder, Case]:
+    def build_plan(self) -> tuple[PlanBuilder, Case]:
         if self.plan.name == RANDOM_PLAN:
             return random_plan(self.plan.seed, lambda: self.read("l"))
         case = CASES[self.plan.name]
@@ -112,7 +112,7 @@ class Query:
         tables = {name: self.epochs[name].table if name in self.epochs else self.tables[name] for name in "lr"}
         expected = self.case.expected(tables["l"], tables["r"])
         for batches in self.ending.rows(got):
-            table = unified(batches, self.schema)
+            table = unify_batches(batches, self.schema)
             self.case.check(table.to_batches(), table.schema, expected)
 
 

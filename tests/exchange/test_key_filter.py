@@ -20,7 +20,7 @@ from random_tables import KEY_TYPES, random_table
 MANY = 1 << 20
 
 
-def exchanged(data: Any, keys: list[str], n_partitions: int = 3, account: Account | None = None, **wanted: Any) -> Any:
+def exchange(data: Any, keys: list[str], n_partitions: int = 3, account: Account | None = None, **wanted: Any) -> Any:
     """The rows that a PartitionedOutput passes on."""
     buffer = OutputBuffer("partitioned", n_partitions, 1, 1 << 40)
     output = PartitionedOutput("1", account or Account(), buffer, n_partitions, keys, **wanted)
@@ -35,7 +35,7 @@ def exchanged(data: Any, keys: list[str], n_partitions: int = 3, account: Accoun
 
 def filter_of(build: pa.Table, keys: list[str], bits_per_key: int = 16, n_partitions: int = 3) -> KeyFilter:
     hashes = KeyHashes(Account(), MANY)
-    exchanged(build, keys, n_partitions, hashes=hashes)
+    exchange(build, keys, n_partitions, hashes=hashes)
     assert hashes.n == build.num_rows
     made = KeyFilter(pa.py_buffer(np.zeros(max(1, build.num_rows * bits_per_key // 64), np.uint64)))
     made.add(hashes.to_buffer())
@@ -51,8 +51,8 @@ def test_keys_that_were_added_are_found(type_: pa.DataType, null_share: float, n
     types = {"key": type_, "id": pa.int64()}
     table = random_table(7, 3000, types, {"key": null_share, "id": 0.0}, n_distinct={"key": 500})
     made = filter_of(table, ["key"], n_partitions=n_partitions)
-    assert_same_rows(exchanged(table, ["key"], filter=made), table)
-    assert_same_rows(exchanged(table.slice(17, 900), ["key"], filter=made), table.slice(17, 900))
+    assert_same_rows(exchange(table, ["key"], filter=made), table)
+    assert_same_rows(exchange(table.slice(17, 900), ["key"], filter=made), table.slice(17, 900))
 
 
 def test_few_others_are_found() -> None:
@@ -61,9 +61,9 @@ def test_few_others_are_found() -> None:
 
     made = filter_of(rows(0, 50_000), ["a", "b"])
     for n_partitions in (1, 3, 1024):
-        found = exchanged(rows(50_001, 50_000), ["a", "b"], n_partitions, filter=made)
+        found = exchange(rows(50_001, 50_000), ["a", "b"], n_partitions, filter=made)
         assert found.num_rows < 1500
-        mixed = exchanged(rows(49_000, 60_000).slice(0, 50_000), ["a", "b"], n_partitions, filter=made)
+        mixed = exchange(rows(49_000, 60_000).slice(0, 50_000), ["a", "b"], n_partitions, filter=made)
         assert mixed.num_rows < 3000
 
 
@@ -72,7 +72,7 @@ def test_rows_of_a_selection() -> None:
     rows = pa.table({"a": list(range(20_000)), "b": [float(i) for i in range(20_000)]})
     made = filter_of(rows.filter(pa.compute.less(rows["a"], 300)), ["a"])
     few = rows.filter(pa.compute.equal(pa.compute.bit_wise_and(rows["a"], 1), 0))
-    found = exchanged(few, ["a"], filter=made)
+    found = exchange(few, ["a"], filter=made)
     assert set(range(0, 300, 2)) <= set(found["a"].to_pylist()) <= set(few["a"].to_pylist())
     assert found.num_rows < 600
 
@@ -81,7 +81,7 @@ def test_a_filter_that_drops_little_is_asked_seldom() -> None:
     """It is given up after 65,536 rows, and asked again after 524,288 more."""
     made = filter_of(pa.table({"a": list(range(100_000))}), ["a"])
     probe = pa.Table.from_batches(pa.table({"a": list(range(1_200_000))}).to_batches(max_chunksize=40_000))
-    found = exchanged(probe, ["a"], filter=made)
+    found = exchange(probe, ["a"], filter=made)
     assert 80_000 + 524_288 <= found.num_rows < 80_000 + 524_288 + 40_000 + 12_000
 
 
@@ -89,7 +89,7 @@ def test_too_many_hashes() -> None:
     table = pa.table({"a": list(range(10_000))})
     for n_max, expected in ((10_000, 10_000), (9_999, 0), (1, 0), (0, 0)):
         hashes = KeyHashes(Account(), n_max)
-        exchanged(table, ["a"], hashes=hashes)
+        exchange(table, ["a"], hashes=hashes)
         assert (hashes.n, hashes.is_over) == (expected, expected == 0)
         assert hashes.to_buffer().size == 8 * expected
 
@@ -97,7 +97,7 @@ def test_too_many_hashes() -> None:
 def test_memory_of_hashes() -> None:
     table = pa.table({"a": list(range(200_000))})
     with pytest.raises(MemoryLimitError):
-        exchanged(table, ["a"], hashes=KeyHashes(Account(limit=1 << 20), MANY))
+        exchange(table, ["a"], hashes=KeyHashes(Account(limit=1 << 20), MANY))
 
 
 def test_what_is_refused() -> None:

@@ -19,7 +19,7 @@ from qcore_testing.operators import run_chain
 ROWS = pa.table({"x": pa.array(range(640), pa.int64())})
 
 
-def filled(kind: str, n: int = 3, data: Any = ROWS) -> OutputBuffer:
+def fill_buffer(kind: str, n: int = 3, data: Any = ROWS) -> OutputBuffer:
     buffer = OutputBuffer(kind, n, 1, 1 << 40)
     run_chain([PartitionedOutput("1", Account(), buffer, 1, [], page_bytes=1)], data)
     return buffer
@@ -32,7 +32,7 @@ def first_values(answer: tuple[list[Any], bool] | None) -> list[int]:
 
 def test_pages_by_number_until_acknowledged() -> None:
     """V11: the same pages again, from any number that is not acknowledged; each acknowledgement frees bytes."""
-    buffer = filled("partitioned")
+    buffer = fill_buffer("partitioned")
     starts = list(range(0, 640, 64))
     assert first_values(buffer.fetch(0, 0)) == first_values(buffer.fetch(0, 0)) == starts
     assert buffer.fetch(0, 0)[1] and buffer.fetch(1, 0) == ([], True)
@@ -53,7 +53,7 @@ def test_pages_by_number_until_acknowledged() -> None:
 
 def test_as_many_bytes_as_wanted() -> None:
     """One page at least; only the last answer is complete."""
-    buffer = filled("partitioned")
+    buffer = fill_buffer("partitioned")
     page_bytes = buffer.n_bytes // 10
     for wanted, n_pages in ((0, 1), (1, 1), (page_bytes, 1), (2 * page_bytes - 1, 1), (2 * page_bytes, 2)):
         answer = buffer.fetch(0, 0, wanted)
@@ -63,7 +63,7 @@ def test_as_many_bytes_as_wanted() -> None:
 
 def test_broadcast_pages_are_held_until_every_consumer_has_them() -> None:
     """V11."""
-    buffer = filled("broadcast")
+    buffer = fill_buffer("broadcast")
     total = buffer.n_bytes
     for partition in range(3):
         assert first_values(buffer.fetch(partition, 0)) == list(range(0, 640, 64))
@@ -77,7 +77,7 @@ def test_broadcast_pages_are_held_until_every_consumer_has_them() -> None:
 
 def test_arbitrary_pages_go_to_whoever_asks_first() -> None:
     """V11: a page that was taken is its consumer's from then on."""
-    buffer = filled("arbitrary")
+    buffer = fill_buffer("arbitrary")
     page_bytes = buffer.n_bytes // 10
     assert first_values(buffer.fetch(1, 0, 2 * page_bytes)) == [0, 64]
     assert first_values(buffer.fetch(1, 0)) == [0, 64]
@@ -91,7 +91,7 @@ def test_arbitrary_pages_go_to_whoever_asks_first() -> None:
 
 
 def test_counters() -> None:
-    buffer = filled("partitioned", 2, ROWS.slice(0, 100))
+    buffer = fill_buffer("partitioned", 2, ROWS.slice(0, 100))
     buffer.fetch(0, 1)
     first, second = buffer.stats()
     assert first["bytes"] > 0
@@ -115,7 +115,7 @@ def test_more_pages_than_the_ring_holds_while_its_head_moves() -> None:
 
 def test_a_consumer_that_is_gone() -> None:
     """V8: its pages are dropped; without consumers producers stop."""
-    buffer = filled("partitioned")
+    buffer = fill_buffer("partitioned")
     buffer.drop(0)
     buffer.drop(0)
     assert buffer.n_bytes == 0 and buffer.stats()[0]["gone"]
@@ -177,7 +177,7 @@ def test_a_producer_that_fails_breaks_the_buffer() -> None:
 
 
 def test_what_is_not_there_is_named() -> None:
-    buffer = filled("partitioned")
+    buffer = fill_buffer("partitioned")
     for call in (buffer.drop, buffer.check_partition, lambda partition: buffer.fetch(partition, 0)):
         for partition in (-1, 3):
             with pytest.raises(PlanError, match=f"there is no partition {partition}; they are numbered 0 to 2"):

@@ -25,7 +25,7 @@ def dictionary() -> PyBatch:
     return PyBatch.from_arrow(pa.record_batch({"x": column}))
 
 
-def told(what: str) -> str:
+def message_of(what: str) -> str:
     return f"^returned a broken batch: {what}; column 'x'; this is a bug of the operator$"
 
 
@@ -81,7 +81,7 @@ def test_a_selection_ascends_and_stays_in_the_batch(selection: list[int]) -> Non
 )
 @pytest.mark.parametrize("batch", [plain, dictionary])
 def test_columns(batch: Any, column: dict[str, int], what: str) -> None:
-    with pytest.raises(ExecutionError, match=told(what)):
+    with pytest.raises(ExecutionError, match=message_of(what)):
         check_changed(batch(), column=column)
 
 
@@ -96,7 +96,7 @@ def test_columns(batch: Any, column: dict[str, int], what: str) -> None:
     ],
 )
 def test_dictionaries(column: dict[str, int], what: str) -> None:
-    with pytest.raises(ExecutionError, match=told(what)):
+    with pytest.raises(ExecutionError, match=message_of(what)):
         check_changed(dictionary(), column=column)
 
 

@@ -51,7 +51,7 @@ def sink(**options: Any) -> FakeOperator:
     return FakeOperator("sink", **options)
 
 
-def broken(name: str, what: str) -> Any:
+def raises_broken(name: str, what: str) -> Any:
     return pytest.raises(ExecutionError, match=rf"{name} \(node {name}-node\) broke the operator contract: .*{what}")
 
 
@@ -62,23 +62,23 @@ def test_a_batch_of_another_schema_than_declared() -> None:
 
 def test_blocking_without_leaving_the_token() -> None:
     """V7: nobody would wake it, so it is no wait but a hang."""
-    with broken("source", "without registering its wait token, so nothing would wake it"):
+    with raises_broken("source", "without registering its wait token, so nothing would wake it"):
         run(source(USER, breaks="no_token"), sink())
 
 
 def test_a_barrier_left_twice() -> None:
-    with broken("middle", "left a barrier more than once"):
+    with raises_broken("middle", "left a barrier more than once"):
         run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="leaves_twice"), sink())
 
 
 def test_a_barrier_never_left() -> None:
-    with broken("middle", "without leaving a barrier"):
+    with raises_broken("middle", "without leaving a barrier"):
         run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="never_leaves"), sink())
 
 
 def test_close_allocates_nothing() -> None:
     """D8."""
-    with broken("sink", "close allocated memory"):
+    with raises_broken("sink", "close allocated memory"):
         run(source(), sink(breaks="allocates_in_close"))
 
 
@@ -97,7 +97,7 @@ def test_an_end_calls_nobody(end: str) -> None:
     middle = FakeOperator("middle", relay=True, log=OnCall(end, meddle))
     last = FakeOperator("sink", [NEEDS_INPUT, FINISHED])
     task = Task([[[first, middle, last]]])
-    with broken("middle", "its end called get_output of source"):
+    with raises_broken("middle", "its end called get_output of source"):
         task.run_on_caller(timeout=50)
     assert "was called by middle as it ended" in str(refused[0])
 
@@ -111,7 +111,7 @@ def test_a_call_after_the_end(fails: bool) -> None:
     else:
         task.run_on_caller(timeout=50)
     for at, name in enumerate(["source", "sink"]):
-        with broken(name, "get_output was called after close"):
+        with raises_broken(name, "get_output was called after close"):
             poll(task.pipelines[0].drivers[0], at)
 
 

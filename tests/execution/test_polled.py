@@ -29,7 +29,7 @@ class Waker:
         self.n_wakes += 1
 
 
-def polled(operator: Operator, role: str) -> tuple[PolledPartition, Waker]:
+def poll_operator(operator: Operator, role: str) -> tuple[PolledPartition, Waker]:
     waker = Waker()
     return PolledPartition(operator, role, waker), waker
 
@@ -43,7 +43,7 @@ def rows(answer: Any) -> Any:
 
 
 def test_a_source_is_pulled_to_its_end() -> None:
-    source, _ = polled(FakeOperator("s", [OUTPUT, OUTPUT], source=True, rows=3), "source")
+    source, _ = poll_operator(FakeOperator("s", [OUTPUT, OUTPUT], source=True, rows=3), "source")
     assert [len(source.pull()) for _ in range(2)] == [3, 3]  # type: ignore[arg-type]
     assert source.pull() == source.pull() == EXHAUSTED
     assert source.is_finished
@@ -51,7 +51,7 @@ def test_a_source_is_pulled_to_its_end() -> None:
 
 
 def test_an_operator_is_pushed_and_pulled() -> None:
-    step, _ = polled(FakeOperator("o", relay=True), "operator")
+    step, _ = poll_operator(FakeOperator("o", relay=True), "operator")
     assert step.pull() == PENDING
     assert step.push(batch()) == PUSHED
     assert rows(step.pull()) == {"x": [1, 2]}
@@ -62,7 +62,7 @@ def test_an_operator_is_pushed_and_pulled() -> None:
 
 
 def test_a_push_waits_until_the_output_is_pulled() -> None:
-    step, waker = polled(FakeOperator("o", relay=True), "operator")
+    step, waker = poll_operator(FakeOperator("o", relay=True), "operator")
     given = batch()
     answers = [step.push(given) for _ in range(3)]
     assert answers[0] == PUSHED
@@ -75,19 +75,19 @@ def test_a_push_waits_until_the_output_is_pulled() -> None:
 
 
 def test_a_sink_is_pushed_until_it_wants_no_more() -> None:
-    sink, _ = polled(FakeOperator("k"), "sink")
+    sink, _ = poll_operator(FakeOperator("k"), "sink")
     assert [sink.push(batch()) for _ in range(3)] == [PUSHED] * 3
     assert sink.finish() is True
     assert sink.is_finished
     sink.close()
-    ended, _ = polled(FakeOperator("k", [Poll.FINISHED]), "sink")
+    ended, _ = poll_operator(FakeOperator("k", [Poll.FINISHED]), "sink")
     assert ended.push(batch()) == BREAK
     assert ended.push(batch()) == BREAK
     ended.close()
 
 
 def test_an_operator_that_finishes_early_breaks_its_input() -> None:
-    step, _ = polled(FakeOperator("o", [Poll.FINISHED]), "operator")
+    step, _ = poll_operator(FakeOperator("o", [Poll.FINISHED]), "operator")
     assert step.push(batch()) == BREAK
     assert step.pull() == EXHAUSTED
     step.close()
@@ -95,7 +95,7 @@ def test_an_operator_that_finishes_early_breaks_its_input() -> None:
 
 def test_a_wake_follows_what_was_waited_for() -> None:
     operator = FakeOperator("s", [SPLIT, OUTPUT], source=True)
-    source, waker = polled(operator, "source")
+    source, waker = poll_operator(operator, "source")
     assert source.pull() == PENDING
     assert (source.waits_for, waker.n_wakes) == ("split", 0)
     operator.wake()
@@ -107,7 +107,7 @@ def test_a_wake_follows_what_was_waited_for() -> None:
 
 def test_finish_waits_and_is_called_again_after_a_wake() -> None:
     operator = FakeOperator("k", rest=[SPLIT])
-    sink, waker = polled(operator, "sink")
+    sink, waker = poll_operator(operator, "sink")
     assert sink.finish() is False
     operator.wake()
     assert waker.n_wakes == 1
@@ -124,7 +124,7 @@ def test_finish_waits_and_is_called_again_after_a_wake() -> None:
     ],
 )
 def test_calls_of_another_role_are_refused(role: str, call: Any, message: str) -> None:
-    step, _ = polled(FakeOperator("o", source=role == "source"), role)
+    step, _ = poll_operator(FakeOperator("o", source=role == "source"), role)
     with pytest.raises(TypeError, match=f"^o {message}$"):
         call(step)
     step.close()
@@ -136,7 +136,7 @@ def test_an_unknown_role_is_refused() -> None:
 
 
 def test_no_push_follows_finish() -> None:
-    step, _ = polled(FakeOperator("o", relay=True), "operator")
+    step, _ = poll_operator(FakeOperator("o", relay=True), "operator")
     step.finish()
     with pytest.raises(ExecutionError, match=r"^o \(node o-node\): a push after finish\(\)$") as caught:
         step.push(batch())
@@ -147,7 +147,7 @@ def test_no_push_follows_finish() -> None:
 @pytest.mark.parametrize("call", ["push", "pull", "finish"])
 def test_no_call_follows_close(call: str) -> None:
     log: list[tuple[str, str]] = []
-    step, _ = polled(FakeOperator("o", relay=True, log=log), "operator")
+    step, _ = poll_operator(FakeOperator("o", relay=True, log=log), "operator")
     step.close()
     step.close()
     assert step.is_closed
@@ -158,7 +158,7 @@ def test_no_call_follows_close(call: str) -> None:
 
 def test_an_error_names_the_operator_and_closes_it() -> None:
     log: list[tuple[str, str]] = []
-    step, _ = polled(FakeOperator("o", [ValueError("broken")], log=log), "operator")
+    step, _ = poll_operator(FakeOperator("o", [ValueError("broken")], log=log), "operator")
     with pytest.raises(ExecutionError, match=r"^o \(node o-node\) failed: ValueError: broken$"):
         step.push(batch())
     assert step.is_closed
@@ -167,7 +167,7 @@ def test_an_error_names_the_operator_and_closes_it() -> None:
 
 def test_a_closed_partition_wakes_nobody() -> None:
     operator = FakeOperator("s", [SPLIT], source=True)
-    source, waker = polled(operator, "source")
+    source, waker = poll_operator(operator, "source")
     assert source.pull() == PENDING
     source.close()
     operator.wake()
@@ -175,7 +175,7 @@ def test_a_closed_partition_wakes_nobody() -> None:
 
 
 def test_counters_are_those_of_the_operator() -> None:
-    step, _ = polled(FakeOperator("o", relay=True), "operator")
+    step, _ = poll_operator(FakeOperator("o", relay=True), "operator")
     step.push(batch())
     step.pull()
     counters = step.stats()
@@ -185,6 +185,6 @@ def test_counters_are_those_of_the_operator() -> None:
 
 def test_one_that_is_forgotten_closes_its_operator() -> None:
     log: list[tuple[str, str]] = []
-    step, _ = polled(FakeOperator("s", [OUTPUT], source=True, log=log), "source")
+    step, _ = poll_operator(FakeOperator("s", [OUTPUT], source=True, log=log), "source")
     del step
     assert log[-1] == ("s", "close")

@@ -51,7 +51,7 @@ def value_of(bound: Bound) -> Any:
 
 def bound(name: str, *arguments: Any, dialect: str = "qcore") -> Bound:
     given = [argument if isinstance(argument, Bound) else c(argument) for argument in arguments]
-    return bind_call(name, given, Dialect.named(dialect))
+    return bind_call(name, given, Dialect.find(dialect))
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +281,7 @@ def test_calls_that_are_refused(name: str, arguments: list[Any], message: str) -
 
 
 def test_casts() -> None:
-    spark = Dialect.named("spark")
+    spark = Dialect.find("spark")
     assert value_of(bind_cast(c(2.7), pa.int64())) == 3
     assert value_of(bind_cast(c(2.7), pa.int64(), spark)) == 2
     assert value_of(bind_cast(c("x"), pa.int64(), or_null=True)) is None

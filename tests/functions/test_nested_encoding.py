@@ -15,7 +15,7 @@ import qcore
 from qcore.functions.arrow import nested_blocks, nested_encoding
 from qcore.functions.arrow.nested_blocks import blocks, values_of_blocks
 from qcore.functions.arrow.nested_encoding import nested_bytes
-from qcore.functions.arrow.nested_values import decoded, encoded
+from qcore.functions.arrow.nested_values import decode_value, encode_value
 
 MOMENT = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)
 LEAVES = [
@@ -70,7 +70,7 @@ def arrays(leaf: pa.DataType, values: list) -> list[pa.Array]:
 @pytest.mark.parametrize(("leaf", "values"), LEAVES, ids=IDS)
 def test_as_each_value_by_itself(leaf: pa.DataType, values: list, monkeypatch: pytest.MonkeyPatch) -> None:
     for array in arrays(leaf, values):
-        expected = [None if one is None else encoded(one, array.type) for one in array.to_pylist()]
+        expected = [None if one is None else encode_value(one, array.type) for one in array.to_pylist()]
         for part in (slice(None), slice(1, None), slice(2, 5), slice(3, 3)):
             assert nested_bytes(array[part]).to_pylist() == expected[part], array.type
         with monkeypatch.context() as small:
@@ -86,7 +86,7 @@ def test_bytes_are_read_back() -> None:
     for leaf, values in leaves:
         array = arrays(leaf, values)[0]
         for raw, value in zip(nested_bytes(array).to_pylist(), array.to_pylist(), strict=True):
-            assert value is None or decoded(raw, 0, array.type) == (value, len(raw))
+            assert value is None or decode_value(raw, 0, array.type) == (value, len(raw))
 
 
 @pytest.mark.parametrize(("leaf", "values"), LEAVES, ids=IDS)

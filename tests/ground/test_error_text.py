@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qcore.errors import ExecutionError, MemoryLimitError, PlanError, SchemaChangeError
-from qcore_ext.ground.error_text import class_name, explain_failure, is_interrupt, shown, text_of
+from qcore_ext.ground.error_text import class_name, explain_failure, is_interrupt, show_value, text_of
 
 
 class Untellable(Exception):
@@ -40,9 +40,9 @@ def test_texts_that_raise_are_described() -> None:
     """D9."""
     assert text_of("plain") == "plain"
     assert text_of(Untellable()) == "a Untellable whose __str__ raised ValueError"
-    assert shown(Untellable()) == "a Untellable whose __repr__ raised ValueError"
-    assert shown("it's") == repr("it's")
-    assert shown(7) == "7"
+    assert show_value(Untellable()) == "a Untellable whose __repr__ raised ValueError"
+    assert show_value("it's") == repr("it's")
+    assert show_value(7) == "7"
 
 
 def test_ctrl_c_is_one_of_the_main_thread_alone() -> None:
@@ -56,11 +56,11 @@ def test_ctrl_c_is_one_of_the_main_thread_alone() -> None:
 
 
 def test_ctrl_c_in_a_text_is_raised() -> None:
-    def interrupted(thing: Any) -> str:
+    def raise_interrupt(thing: Any) -> str:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        text_of(object(), interrupted)
+        text_of(object(), raise_interrupt)
 
 
 @pytest.mark.parametrize("kind", [PlanError, ExecutionError, SchemaChangeError, MemoryLimitError])

@@ -295,10 +295,10 @@ time.sleep(0.5)
 begun = time.monotonic()
 import qcore_ext.execution.scheduler as scheduler
 atexit.unregister(scheduler.shut_down_schedulers)
-def timed():
+def time_shutdown():
     scheduler.shut_down_schedulers()
     print("short" if time.monotonic() - begun < 4 * scheduler.LEAVE_SECONDS else time.monotonic() - begun, flush=True)
-atexit.register(timed)
+atexit.register(time_shutdown)
 """
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "short\n", "")

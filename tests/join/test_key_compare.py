@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hash_model import WORD, colliding_bytes, colliding_pair, hash_row, hash_text, mix, signed
+from hash_model import WORD, as_int64, colliding_bytes, colliding_pair, hash_row, hash_text, mix
 from joins import hash_join
 
 # Two values of each width and comparison.
@@ -80,7 +80,7 @@ def test_decimals_of_one_hash() -> None:
     """Both words of a 128-bit value are compared."""
     low, high, found = 5, 1, []
     for other in range(6, 2000):
-        turned = signed(high + 31 * (mix(low) - mix(other)) & WORD)
+        turned = as_int64(high + 31 * (mix(low) - mix(other)) & WORD)
         value = (turned << 64) + other
         if abs(value) < 10**38 and not -(2**63) <= value < 2**63:
             found.append(value)

@@ -42,18 +42,18 @@ def join(kind: str, probe: list[int | None], build: list[int | None]) -> list[tu
     return [tuple(row.values()) for batch in hash_join(*sides, kind, ["p"], ["b"]) for row in batch.to_pylist()]
 
 
-def ordered(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def sort_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_each_kind(kind: str) -> None:
-    assert ordered(join(kind, PROBE, BUILD)) == ordered(EXPECTED[kind])
+    assert sort_rows(join(kind, PROBE, BUILD)) == sort_rows(EXPECTED[kind])
 
 
 @pytest.mark.parametrize("kind", KNOWN)
 def test_null_aware_kinds_over_a_build_side_without_nulls(kind: str) -> None:
-    assert ordered(join(kind, PROBE, NO_NULLS)) == ordered(KNOWN[kind])
+    assert sort_rows(join(kind, PROBE, NO_NULLS)) == sort_rows(KNOWN[kind])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,7 +65,7 @@ def test_an_empty_build_side(kind: str) -> None:
         expected = [(key, None) for key in PROBE]
     else:
         expected = rows if kind in ("left_anti", "null_aware_anti") else []
-    assert ordered(join(kind, PROBE, [])) == ordered(expected)
+    assert sort_rows(join(kind, PROBE, [])) == sort_rows(expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,7 +75,7 @@ def test_an_empty_probe_side(kind: str) -> None:
         expected = [(None, key) for key in BUILD]
     elif kind == "right_anti":
         expected = [(key,) for key in BUILD]
-    assert ordered(join(kind, [], BUILD)) == ordered(expected)
+    assert sort_rows(join(kind, [], BUILD)) == sort_rows(expected)
 
 
 def test_names_and_numbers() -> None:

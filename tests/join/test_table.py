@@ -31,7 +31,7 @@ INDEXES: dict[IndexKind, Any] = {
 }
 
 
-def joined(build: pa.Array, probe: pa.Array, kind: str = "inner") -> list[tuple[int, Any]]:
+def join_arrays(build: pa.Array, probe: pa.Array, kind: str = "inner") -> list[tuple[int, Any]]:
     """Row numbers of the pairs, or each probe row and its mark."""
     sides = [pa.table({name: keys, f"{name}_row": np.arange(len(keys))}) for name, keys in (("p", probe), ("b", build))]
     other = "mark" if kind == "mark" else "b_row"
@@ -52,8 +52,8 @@ def test_hits_and_misses(index: IndexKind, n_rows: int, repeats: int) -> None:
     rows = {key: np.flatnonzero(build == key).tolist() for key in range(1800)}
     arrays = [INDEXES[index](keys) for keys in (build, probe)]
     expected = [(number, row) for number, key in enumerate(probe.tolist()) for row in rows[key]]
-    assert joined(*arrays) == expected
-    assert joined(*arrays, "mark") == [(number, key < 900) for number, key in enumerate(probe.tolist())]
+    assert join_arrays(*arrays) == expected
+    assert join_arrays(*arrays, "mark") == [(number, key < 900) for number, key in enumerate(probe.tolist())]
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 3000])
@@ -61,8 +61,8 @@ def test_no_key_and_every_key(n_rows: int) -> None:
     """A build side of nulls matches nothing; without keys everything matches."""
     nulls = pa.nulls(5, pa.int64())
     probe = pa.array(range(n_rows), pa.int64())
-    assert joined(nulls, probe) == []
-    assert joined(nulls, probe, "left") == [(row, None) for row in range(n_rows)]
+    assert join_arrays(nulls, probe) == []
+    assert join_arrays(nulls, probe, "left") == [(row, None) for row in range(n_rows)]
     sides = [pa.table({"p_row": range(n_rows)}), pa.table({"b_row": [0, 1, 2]})]
     batches = hash_join(*sides, "inner", [], [])
     pairs = [
@@ -85,7 +85,7 @@ def test_keys_that_begin_in_one_slot(slot: int, n_keys: int) -> None:
     probe = pa.array([*reversed(wanted), *others[:200]], pa.binary())
     build = pa.array(wanted[:n_keys], pa.binary())
     expected = [(2 * n_keys - 1 - row, row) for row in range(n_keys)]
-    assert joined(build, probe) == sorted(expected)
+    assert join_arrays(build, probe) == sorted(expected)
 
 
 def test_codes_that_meet_in_slots() -> None:
@@ -95,7 +95,7 @@ def test_codes_that_meet_in_slots() -> None:
     probe = np.concatenate([rng.choice(build, 20_000), rng.choice(2**60, 20_000)])
     row_of = dict(zip(build.tolist(), range(len(build)), strict=True))
     expected = [(number, row_of[key]) for number, key in enumerate(probe.tolist()) if key in row_of]
-    assert joined(pa.array(build), pa.array(probe)) == expected
+    assert join_arrays(pa.array(build), pa.array(probe)) == expected
 
 
 def sparse_keys(numbers: Any, kind: str) -> list[pa.Array]:

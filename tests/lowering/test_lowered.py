@@ -16,12 +16,12 @@ from qcore.lowering.lowered import QUEUE_BYTES_MAX, QUEUE_BYTES_MIN, LoweredPlan
 from qcore.session.task import Task, lower_plan
 
 
-def opened(*of: Any) -> Any:
+def open_last(*of: Any) -> Any:
     return of[-1]
 
 
 def run_of(plan: LoweredPlan, **settings: Any) -> Run:
-    return Run(plan, Settings.make(plan.threads, **settings), opened, opened)
+    return Run(plan, Settings.make(plan.threads, **settings), open_last, open_last)
 
 
 def rows_of(plan: LoweredPlan) -> list[pa.RecordBatch]:
@@ -59,7 +59,7 @@ def test_runs_share_no_part(name: str) -> None:
 def test_a_run_has_as_many_threads_as_its_plan() -> None:
     lowered = lower_plan(PlanBuilder().values(pa.table({"a": [1]})).build(), 2)
     with pytest.raises(AssertionError, match="another number of threads"):
-        Run(lowered, Settings.make(3), opened)
+        Run(lowered, Settings.make(3), open_last)
 
 
 @pytest.mark.parametrize(

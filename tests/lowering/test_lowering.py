@@ -21,15 +21,15 @@ from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts
 
 
-def opened(*of: Any) -> Any:
+def open_last(*of: Any) -> Any:
     return of[-1]
 
 
-def begun(plan: LoweredPlan, **settings: Any) -> Run:
-    return Run(plan, Settings.make(plan.threads, **settings), opened, opened)
+def begin_run(plan: LoweredPlan, **settings: Any) -> Run:
+    return Run(plan, Settings.make(plan.threads, **settings), open_last, open_last)
 
 
-def lowered(plan: PlanNode, drivers: int) -> LoweredPlan:
+def lower_plan(plan: PlanNode, drivers: int) -> LoweredPlan:
     return Lowering(drivers).finish(plan)
 
 
@@ -39,8 +39,8 @@ def scan(name: str, schema: pa.Schema = LEFT) -> PlanBuilder:
 
 def shape(plan: PlanNode, drivers: int = 3) -> list[tuple[int, list[str]]]:
     """(drivers, names of operators) of each pipeline."""
-    made = lowered(plan, drivers)
-    run = begun(made)
+    made = lower_plan(plan, drivers)
+    run = begin_run(made)
     return [(line.drivers, [step.name for step in run.chains(line)[0]]) for line in made.pipelines]
 
 
@@ -95,8 +95,8 @@ def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
     """V4: no operator sits in two chains; all chains of a pipeline are made of the same steps."""
     plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
     operators: list[Any] = []
-    made = lowered(plan, 3)
-    run = begun(made)
+    made = lower_plan(plan, 3)
+    run = begin_run(made)
     for pipeline in made.pipelines:
         chains = run.chains(pipeline)
         assert len(chains) == pipeline.drivers
@@ -130,7 +130,7 @@ def test_a_node_the_engine_does_not_know() -> None:
         pass
 
     with pytest.raises(PlanError, match="cannot run a Strange node"):
-        lowered(Strange("odd", LEFT), 1)
+        lower_plan(Strange("odd", LEFT), 1)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -141,8 +141,8 @@ def test_nothing_of_a_lowered_plan_waits_for_the_garbage_collector(name: str) ->
     gc.disable()
     try:
         before = live_counts()["structs"]
-        made = lowered(plan, 3)
-        run = begun(made)
+        made = lower_plan(plan, 3)
+        run = begin_run(made)
         task = Task([run.chains(pipeline) for pipeline in made.pipelines], run.memory)
         assert live_counts()["structs"] > before
         del made, run, task

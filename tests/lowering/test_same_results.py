@@ -108,11 +108,11 @@ def calls() -> Iterator[Expr]:
     yield from (Call("list_fold", (V, Lambda(("x", "y"), X + Y), start)) for start in (lit(0), lit(0.5)))
 
 
-def evaluated(expressions: list[Expr], table: pa.Table) -> list[Any]:
+def evaluate_all(expressions: list[Expr], table: pa.Table) -> list[Any]:
     """The results of each, or its error. Few at once: one that fails makes all be computed again."""
     if len(expressions) > 32:
         half = len(expressions) // 2
-        return evaluated(expressions[:half], table) + evaluated(expressions[half:], table)
+        return evaluate_all(expressions[:half], table) + evaluate_all(expressions[half:], table)
     named = {f"x{i}": expr for i, expr in enumerate(expressions)}
     try:
         plan = PlanBuilder().values(table).project(named).build()
@@ -121,7 +121,7 @@ def evaluated(expressions: list[Expr], table: pa.Table) -> list[Any]:
         if len(expressions) < 2:
             return [error] * len(expressions)
         half = len(expressions) // 2
-        return evaluated(expressions[:half], table) + evaluated(expressions[half:], table)
+        return evaluate_all(expressions[:half], table) + evaluate_all(expressions[half:], table)
 
 
 def plain(value: Any) -> Any:
@@ -162,7 +162,7 @@ def test_what_is_carried_gives_equal_results(change: str) -> None:
                 continue
             carried.append(expr)
     assert carried
-    for expr, before, after in zip(carried, evaluated(carried, narrow), evaluated(carried, wide), strict=True):
+    for expr, before, after in zip(carried, evaluate_all(carried, narrow), evaluate_all(carried, wide), strict=True):
         # Rows that cannot be computed end the query, as they do where every row is cast up front.
         if isinstance(before, QcoreError) or isinstance(after, QcoreError):
             continue

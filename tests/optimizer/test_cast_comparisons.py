@@ -67,19 +67,19 @@ KEPT: list[Expr] = [
 ]
 
 
-def changed(expr: Expr) -> Expr:
+def change_expr(expr: Expr) -> Expr:
     assert isinstance(expr, (Call, In))
     return without_cast(expr, SCHEMA)
 
 
 @pytest.mark.parametrize(("expr", "expected"), TAKEN, ids=lambda value: value if isinstance(value, str) else "")
 def test_casts_that_only_widen_go(expr: Expr, expected: str) -> None:
-    assert repr(changed(expr)) == expected
+    assert repr(change_expr(expr)) == expected
 
 
 @pytest.mark.parametrize("expr", KEPT, ids=repr)
 def test_others_stay(expr: Expr) -> None:
-    assert changed(expr) is expr
+    assert change_expr(expr) is expr
 
 
 def values(expr: Expr, batch: pa.RecordBatch) -> list[Any]:
@@ -140,7 +140,7 @@ def test_values_are_those_of_the_comparison_as_written(seed: int) -> None:
         expr: Expr = Call(rng.choice(functions), sides)
         if rng.random() < 0.2:
             expr = In(made, (value, constant(rng, TYPES[name], to)))
-        simpler = changed(expr)
+        simpler = change_expr(expr)
         if simpler is not expr:
             n_taken += 1
             assert values(simpler, batch) == values(expr, batch), (expr, simpler)

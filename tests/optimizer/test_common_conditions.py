@@ -12,7 +12,7 @@ from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import TableStatistics
 from qcore.expression.tree import Expr, call, col
 from qcore.optimizer import optimize
-from qcore.optimizer.common_conditions import factored
+from qcore.optimizer.common_conditions import factor_condition
 from qcore.plan import nodes as p
 
 I64 = pa.int64()
@@ -36,16 +36,16 @@ KEPT = [(K & (X > 1)) | (Y > 2), (X > 1) | (X > 2), K & (X > 1), K, ~((K & (X > 
 @pytest.mark.parametrize(("expr", "expected"), FACTORED, ids=repr)
 def test_factored(expr: Expr, expected: Expr) -> None:
     """Q2: common parts stand before the OR; branches within branches too."""
-    assert repr(factored(expr)) == repr(expected)
+    assert repr(factor_condition(expr)) == repr(expected)
 
 
 @pytest.mark.parametrize("expr", KEPT, ids=repr)
 def test_others_are_kept(expr: Expr) -> None:
     """Q2: nothing in common is no change, nor is what stands under NOT."""
-    assert factored(expr) is expr
+    assert factor_condition(expr) is expr
 
 
-def _optimized(builder: PlanBuilder, without: tuple[str, ...] = ()) -> p.PlanNode:
+def _optimize(builder: PlanBuilder, without: tuple[str, ...] = ()) -> p.PlanNode:
     return optimize(builder.build(), lambda node: TableStatistics(1000, {}), without)
 
 
@@ -57,11 +57,11 @@ def test_a_nested_loop_join_becomes_a_hash_join(kind: str) -> None:
         .scan("a")
         .nested_loop_join(PlanBuilder(TABLES).scan("b"), how=kind, condition=(K & (X > Y)) | (K & (X + Y < 3)))
     )
-    (join,) = [node for node in _optimized(built).walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
+    (join,) = [node for node in _optimize(built).walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
     assert isinstance(join, p.HashJoin)
     assert (set(join.left_keys) | set(join.right_keys)) == {"k", "l"}
     assert repr(join.condition) == "((x > y) or ((x + y) < 3))"
-    before = [type(node) for node in _optimized(built, ("common_conditions",)).walk()]
+    before = [type(node) for node in _optimize(built, ("common_conditions",)).walk()]
     assert p.NestedLoopJoin in before and p.HashJoin not in before
 
 
@@ -71,7 +71,7 @@ def test_a_filter_above_a_cross_join_becomes_a_key() -> None:
         PlanBuilder(TABLES).scan("a").nested_loop_join(PlanBuilder(TABLES).scan("b"))
         .filter((K & (X > 1) & (Y > 2)) | (K & (X > 1) & (Y < 1)))
     )  # fmt: skip
-    plan = _optimized(built)
+    plan = _optimize(built)
     (join,) = [node for node in plan.walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
     assert isinstance(join, p.HashJoin) and join.condition is None
     filters = {node.table: repr(node.filter) for node in plan.walk() if isinstance(node, p.Scan)}

@@ -27,11 +27,11 @@ def with_constant(child: p.PlanNode, name: str = "c", value: Expr = ONE) -> p.Pr
     return p.Project(f"{child.id}+{name}", schema, child, (*map(col, names), value))
 
 
-def filtered(child: p.PlanNode, predicate: Expr) -> p.Filter:
+def filter_rows(child: p.PlanNode, predicate: Expr) -> p.Filter:
     return p.Filter("f", child.schema, child, predicate)
 
 
-def joined(kind: str, right: p.PlanNode, condition: Expr | None = None) -> p.HashJoin:
+def join_rows(kind: str, right: p.PlanNode, condition: Expr | None = None) -> p.HashJoin:
     schema = LEFT.schema if kind == "left_semi" else pa.schema([*LEFT.schema, *right.schema])
     return p.HashJoin("j", schema, LEFT, right, kind, ("k",), ("k2",), condition)
 
@@ -41,15 +41,15 @@ def predicates(plan: p.PlanNode) -> list[str]:
 
 
 def test_through_filters_limits_and_orders() -> None:
-    below = filtered(with_constant(LEFT), col("k") > 0)
+    below = filter_rows(with_constant(LEFT), col("k") > 0)
     above = p.Limit("n", below.schema, p.OrderBy("o", below.schema, below, (p.SortKey("k"),)), 5)
-    plan = replace_constant_columns(filtered(above, col("s") == col("c")))
+    plan = replace_constant_columns(filter_rows(above, col("s") == col("c")))
     assert predicates(plan) == ["(s = 'x')", "(k > 0)"]
 
 
 def test_equalities_with_constants_are_gathered() -> None:
     below = with_constant(LEFT)
-    plan = optimize(filtered(below, (col("s") == col("c")) | (col("s") == "y")))
+    plan = optimize(filter_rows(below, (col("s") == col("c")) | (col("s") == "y")))
     assert predicates(plan) == ["s in ('x', 'y')"]
 
 
@@ -58,7 +58,7 @@ def test_equalities_with_constants_are_gathered() -> None:
     [("inner", "(s = 'x')"), ("right", "(s = 'x')"), ("left", "(s = c)"), ("full", "(s = c)")],
 )
 def test_what_an_outer_join_makes_null_stays_a_column(kind: str, expected: str) -> None:
-    plan = filtered(joined(kind, with_constant(RIGHT)), col("s") == col("c"))
+    plan = filter_rows(join_rows(kind, with_constant(RIGHT)), col("s") == col("c"))
     assert predicates(replace_constant_columns(plan)) == [expected]
 
 
@@ -66,7 +66,7 @@ def test_what_an_outer_join_makes_null_stays_a_column(kind: str, expected: str) 
 def test_conditions_of_joins_are_asked_before_rows_become_null(kind: str) -> None:
     (join,) = [
         node
-        for node in replace_constant_columns(joined(kind, with_constant(RIGHT), col("s") == col("c"))).walk()
+        for node in replace_constant_columns(join_rows(kind, with_constant(RIGHT), col("s") == col("c"))).walk()
         if isinstance(node, p.HashJoin)
     ]
     assert repr(join.condition) == "(s = 'x')"
@@ -77,7 +77,7 @@ def test_keys_of_groups_are_constant_above_unless_in_sets() -> None:
         below = with_constant(LEFT, value=lit(7))
         keys = (("k", col("k")), ("c", col("c")))
         schema = pa.schema([("k", I64), ("c", I64)])
-        plan = filtered(p.Aggregate("a", schema, below, keys, (), sets), col("k") == col("c"))
+        plan = filter_rows(p.Aggregate("a", schema, below, keys, (), sets), col("k") == col("c"))
         assert predicates(replace_constant_columns(plan)) == [expected]
 
 
@@ -87,7 +87,7 @@ def test_a_constant_that_would_change_a_type_stays_a_column() -> None:
     values = p.Values("v", pa.schema([("d", price)]), pa.table({"d": pa.array([1], price)}))
     product = col("d") * col("c")
     below = with_constant(values, value=lit(2))
-    plan = replace_constant_columns(filtered(below, product > lit(3)))
+    plan = replace_constant_columns(filter_rows(below, product > lit(3)))
     (node,) = [node for node in plan.walk() if isinstance(node, p.Filter)]
     assert isinstance(node.predicate, Call) and isinstance(node.predicate.arguments[0], Call)
     assert isinstance(node.predicate.arguments[0].arguments[1], Column)

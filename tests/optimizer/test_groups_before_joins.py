@@ -37,7 +37,7 @@ def statistics_of(scan: p.Scan) -> TableStatistics:
     return TableStatistics(ROWS[scan.table], columns)
 
 
-def joined(*tables: str) -> PlanBuilder:
+def join_sales(*tables: str) -> PlanBuilder:
     """The sales with these tables' rows."""
     on = {"buyer": ("s_buyer", "b_id"), "land": ("b_land", "l_id"), "day": ("s_day", "d_id")}
     built = PlanBuilder(TABLES).scan("sale")
@@ -58,16 +58,16 @@ TOTAL = {"total": ("sum", col("s_price"))}
 
 
 def test_tables_that_only_give_keys_are_joined_last() -> None:
-    assert groupings(joined("buyer").aggregate(BY_NAME, TOTAL)) == [BY_NAME, ["s_buyer"]]
+    assert groupings(join_sales("buyer").aggregate(BY_NAME, TOTAL)) == [BY_NAME, ["s_buyer"]]
     # Fewer rows are looked up, which pays by itself.
-    assert groupings(joined("buyer").aggregate(["b_id"], TOTAL)) == [["b_id"], ["s_buyer"]]
+    assert groupings(join_sales("buyer").aggregate(["b_id"], TOTAL)) == [["b_id"], ["s_buyer"]]
     keys = [*BY_NAME, "l_name"]
-    assert groupings(joined("buyer", "land").aggregate(keys, TOTAL)) == [keys, ["s_buyer"]]
+    assert groupings(join_sales("buyer", "land").aggregate(keys, TOTAL)) == [keys, ["s_buyer"]]
 
 
 def test_keys_of_the_tables_joined_first() -> None:
     """Columns that the last groups read are kept; a filter tells how many years there are."""
-    built = joined("buyer", "day").filter(col("d_year") == 3).aggregate([*BY_NAME, "d_year"], TOTAL)
+    built = join_sales("buyer", "day").filter(col("d_year") == 3).aggregate([*BY_NAME, "d_year"], TOTAL)
     first, second = groupings(built)
     assert first == [*BY_NAME, "d_year"]
     assert sorted(second) == ["d_year", "s_buyer"]
@@ -76,13 +76,13 @@ def test_keys_of_the_tables_joined_first() -> None:
 @pytest.mark.parametrize(
     "built",
     [
-        joined("buyer").filter(col("b_land") == 3).aggregate(BY_NAME, TOTAL),
-        joined("buyer").aggregate(BY_NAME, {"total": ("sum", col("b_weight"))}),
-        joined("buyer").aggregate(BY_NAME, {"total": ("sum", call("divide", col("s_weight"), col("s_weight")))}),
-        joined("buyer").aggregate(BY_NAME, {"total": ("sum", col("s_count") + 1)}),
-        joined("buyer").aggregate(BY_NAME, {"middle": ("median", col("s_price"))}),
-        joined("buyer").aggregate(["b_name", "s_day", "s_weight"], TOTAL),
-        joined("buyer").aggregate([], TOTAL),
+        join_sales("buyer").filter(col("b_land") == 3).aggregate(BY_NAME, TOTAL),
+        join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", col("b_weight"))}),
+        join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", call("divide", col("s_weight"), col("s_weight")))}),
+        join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", col("s_count") + 1)}),
+        join_sales("buyer").aggregate(BY_NAME, {"middle": ("median", col("s_price"))}),
+        join_sales("buyer").aggregate(["b_name", "s_day", "s_weight"], TOTAL),
+        join_sales("buyer").aggregate([], TOTAL),
     ],
     ids=[
         "filtered",
@@ -99,7 +99,7 @@ def test_aggregates_that_stay(built: PlanBuilder) -> None:
 
 
 def test_sizes_must_be_known() -> None:
-    assert len(groupings(joined("buyer").aggregate(BY_NAME, TOTAL), lambda scan: None)) == 1
+    assert len(groupings(join_sales("buyer").aggregate(BY_NAME, TOTAL), lambda scan: None)) == 1
 
 
 # --- answers ---
@@ -111,13 +111,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     best = groups_before_joins._Joins.best
 
-    def counted(joins: groups_before_joins._Joins) -> p.PlanNode | None:
+    def count_plans(joins: groups_before_joins._Joins) -> p.PlanNode | None:
         plan = best(joins)
         if plan is not None:
             found.append(1)
         return plan
 
-    monkeypatch.setattr(groups_before_joins._Joins, "best", counted)
+    monkeypatch.setattr(groups_before_joins._Joins, "best", count_plans)
     monkeypatch.setattr(groups_before_joins, "ROWS_MIN", 0.0)
     monkeypatch.setattr(groups_before_joins, "COST_MAX", float("inf"))
     monkeypatch.setattr(groups_before_joins, "MATCHES_MIN", 0.0)

@@ -10,7 +10,7 @@ from qcore.builder.plan_builder import PlanBuilder
 T, U, V = scan("t"), scan("u"), scan("v")
 
 
-def _marked(kind: str = "mark") -> PlanBuilder:
+def _mark_join(kind: str = "mark") -> PlanBuilder:
     return T.hash_join(U, "a", "i", how=kind)
 
 
@@ -32,7 +32,7 @@ CASES: dict[str, Case] = {
         ["Limit 2", "  HashJoin left a = i", "    Limit 2", "      Scan t", "    Scan u"],
     ),
     "mark join": (
-        _marked().limit(2),
+        _mark_join().limit(2),
         ["Limit 2", "  HashJoin mark a = i", "    Scan t", "    Scan u"],
         ["HashJoin mark a = i", "  Limit 2", "    Scan t", "  Scan u"],
     ),

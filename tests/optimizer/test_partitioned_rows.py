@@ -25,7 +25,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("s", pa.string())])
 MANY = 4 * GROUPS_MIN
 
 
-def chosen(n_rows: int, column: ColumnStatistics, keys: list[str], of: Callable[[str], str] = str) -> bool:
+def is_chosen(n_rows: int, column: ColumnStatistics, keys: list[str], of: Callable[[str], str] = str) -> bool:
     """Whether an aggregate over a table of so many rows, all columns alike, is marked."""
     table = ArrowTable(SCHEMA.empty_table())
     built = PlanBuilder({"t": table}).scan("t").project({name: col(of(name)) for name in SCHEMA.names})
@@ -58,7 +58,7 @@ SPARSE = ColumnStatistics(min=0, max=1 << 60, distinct_count=MANY)
 def test_a_lone_key_of_many_values_is_marked(
     n_rows: int, column: ColumnStatistics, keys: list[str], wanted: bool
 ) -> None:
-    assert chosen(n_rows, column, keys) is wanted
+    assert is_chosen(n_rows, column, keys) is wanted
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

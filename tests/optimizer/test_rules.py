@@ -35,7 +35,7 @@ def scan(table: str) -> PlanBuilder:
     return PlanBuilder(TABLES).scan(table)
 
 
-def optimized(builder: PlanBuilder) -> p.PlanNode:
+def run_rules(builder: PlanBuilder) -> p.PlanNode:
     return optimize(builder.build(), lambda node: STATISTICS[node.table])
 
 
@@ -47,7 +47,7 @@ def find(plan: p.PlanNode, kind: type[p.PlanNode]) -> list[p.PlanNode]:
     return [node for node in plan.walk() if isinstance(node, kind)]
 
 
-def scanned(plan: p.PlanNode, table: str) -> p.Scan:
+def find_scan(plan: p.PlanNode, table: str) -> p.Scan:
     (found,) = [node for node in plan.walk() if isinstance(node, p.Scan) and node.table == table]
     return found
 
@@ -107,8 +107,8 @@ def test_simplify_leaves_what_may_fail_to_the_engine() -> None:
 
 
 def test_constant_filters_go() -> None:
-    assert kinds(optimized(scan("dim").filter(lit(1) == 1))) == ["Scan"]
-    empty = optimized(scan("dim").filter(lit(1) == 2))
+    assert kinds(run_rules(scan("dim").filter(lit(1) == 1))) == ["Scan"]
+    empty = run_rules(scan("dim").filter(lit(1) == 2))
     assert kinds(empty) == ["Values"]
     assert isinstance(empty, p.Values) and empty.data.num_rows == 0 and empty.schema == TABLES["dim"]
 
@@ -117,39 +117,39 @@ def test_constant_filters_go() -> None:
 
 
 def test_filter_goes_through_projection_to_the_scan() -> None:
-    plan = optimized(
+    plan = run_rules(
         scan("fact").project({"y": col("x") + 1, "day": "day"}).filter((col("y") > 5) & (col("day") > "1994-01-01"))
     )
     assert kinds(plan) == ["Project", "Filter", "Scan"]
-    assert repr(scanned(plan, "fact").filter) == "(((x + 1) > 5) and (day > 1994-01-01))"
+    assert repr(find_scan(plan, "fact").filter) == "(((x + 1) > 5) and (day > 1994-01-01))"
 
 
 def test_filter_goes_below_the_aggregate_on_keys_only() -> None:
     built = scan("fact").aggregate(["f_dim"], {"s": ("sum", "x")}).filter((col("f_dim") > 3) & (col("s") > 10))
-    plan = optimized(built)
+    plan = run_rules(built)
     assert kinds(plan) == ["Filter", "Aggregate", "Filter", "Scan"]
     assert repr(plan.predicate) == "(s > 10)"  # type: ignore[attr-defined]
-    assert repr(scanned(plan, "fact").filter) == "(f_dim > 3)"
+    assert repr(find_scan(plan, "fact").filter) == "(f_dim > 3)"
 
 
 def test_filter_goes_below_grouping_sets_on_keys_of_all_of_them() -> None:
     built = scan("fact").aggregate(
         ["f_dim", "f_big"], {"s": ("sum", "x")}, grouping_sets=[["f_dim"], ["f_dim", "f_big"]]
     )
-    plan = optimized(built.filter((col("f_dim") > 3) & (col("f_big") > 4)))
+    plan = run_rules(built.filter((col("f_dim") > 3) & (col("f_big") > 4)))
     assert repr(plan.predicate) == "(f_big > 4)"  # type: ignore[attr-defined]
-    assert repr(scanned(plan, "fact").filter) == "(f_dim > 3)"
+    assert repr(find_scan(plan, "fact").filter) == "(f_dim > 3)"
 
 
 def test_filter_stays_above_a_limit() -> None:
-    assert kinds(optimized(scan("fact").limit(5).filter(col("x") > 3))) == ["Filter", "Limit", "Scan"]
-    assert kinds(optimized(scan("fact").top_n("x", 5).filter(col("x") > 3))) == ["Filter", "TopN", "Scan"]
+    assert kinds(run_rules(scan("fact").limit(5).filter(col("x") > 3))) == ["Filter", "Limit", "Scan"]
+    assert kinds(run_rules(scan("fact").top_n("x", 5).filter(col("x") > 3))) == ["Filter", "TopN", "Scan"]
 
 
 def test_filter_on_a_key_holds_on_both_sides_of_a_join() -> None:
-    plan = optimized(scan("fact").hash_join(scan("big"), "f_big", "b_id").filter(col("f_big") == 7))
-    assert repr(scanned(plan, "fact").filter) == "(f_big = 7)"
-    assert repr(scanned(plan, "big").filter) == "(b_id = 7)"
+    plan = run_rules(scan("fact").hash_join(scan("big"), "f_big", "b_id").filter(col("f_big") == 7))
+    assert repr(find_scan(plan, "fact").filter) == "(f_big = 7)"
+    assert repr(find_scan(plan, "big").filter) == "(b_id = 7)"
 
 
 @pytest.mark.parametrize(
@@ -168,26 +168,26 @@ def test_filter_on_a_key_holds_on_both_sides_of_a_join() -> None:
 )
 def test_filters_and_outer_joins(how: str, predicate: Expr, kind: str, pushed: str | None) -> None:
     """A filter that drops the null rows makes the join an inner one; others pass only to the kept side."""
-    plan = optimized(scan("fact").hash_join(scan("big"), "f_big", "b_id", how=how).filter(predicate))
+    plan = run_rules(scan("fact").hash_join(scan("big"), "f_big", "b_id", how=how).filter(predicate))
     (join,) = find(plan, p.HashJoin)
     assert isinstance(join, p.HashJoin) and join.kind == kind
     for table in ("fact", "big"):
-        assert (scanned(plan, table).filter is not None) == (table == pushed)
+        assert (find_scan(plan, table).filter is not None) == (table == pushed)
 
 
 def test_condition_of_an_outer_join_goes_to_the_other_side_only() -> None:
     built = scan("fact").hash_join(
         scan("big"), "f_big", "b_id", how="left", condition=(col("x") > 1) & (col("b_x") > 2)
     )
-    plan = optimized(built)
+    plan = run_rules(built)
     (join,) = find(plan, p.HashJoin)
     assert isinstance(join, p.HashJoin) and repr(join.condition) == "(x > 1)"
-    assert repr(scanned(plan, "big").filter) == "(b_x > 2)"
-    assert scanned(plan, "fact").filter is None
+    assert repr(find_scan(plan, "big").filter) == "(b_x > 2)"
+    assert find_scan(plan, "fact").filter is None
 
 
 def test_cross_join_and_equality_become_a_hash_join() -> None:
-    plan = optimized(
+    plan = run_rules(
         scan("fact").nested_loop_join(scan("big")).filter((col("f_big") == col("b_id")) & (col("x") < col("b_x")))
     )
     (join,) = find(plan, p.HashJoin)
@@ -199,37 +199,37 @@ def test_cross_join_and_equality_become_a_hash_join() -> None:
 def test_filter_goes_into_every_input_of_a_union() -> None:
     first = scan("dim").project({"i": "d_id"})
     second = scan("big").project({"j": "b_id"})
-    plan = optimized(first.union_all(second).filter(col("i") > 5))
-    assert repr(scanned(plan, "dim").filter) == "(d_id > 5)"
-    assert repr(scanned(plan, "big").filter) == "(b_id > 5)"
+    plan = run_rules(first.union_all(second).filter(col("i") > 5))
+    assert repr(find_scan(plan, "dim").filter) == "(d_id > 5)"
+    assert repr(find_scan(plan, "big").filter) == "(b_id > 5)"
 
 
 # --- columns ---
 
 
 def test_scans_read_only_what_is_used() -> None:
-    plan = optimized(scan("fact").hash_join(scan("big"), "f_big", "b_id").aggregate(["b_name"], {"s": ("sum", "x")}))
-    assert scanned(plan, "fact").columns == ("f_big", "x")
-    assert scanned(plan, "big").columns == ("b_id", "b_name")
+    plan = run_rules(scan("fact").hash_join(scan("big"), "f_big", "b_id").aggregate(["b_name"], {"s": ("sum", "x")}))
+    assert find_scan(plan, "fact").columns == ("f_big", "x")
+    assert find_scan(plan, "big").columns == ("b_id", "b_name")
     assert plan.schema.names == ["b_name", "s"]
 
 
 def test_count_reads_no_column() -> None:
-    plan = optimized(scan("fact").project({"y": col("x") + 1}).aggregate([], {"n": ("count",)}))
+    plan = run_rules(scan("fact").project({"y": col("x") + 1}).aggregate([], {"n": ("count",)}))
     assert kinds(plan) == ["Aggregate", "Scan"]
-    assert scanned(plan, "fact").columns == ()
+    assert find_scan(plan, "fact").columns == ()
 
 
 def test_unused_aggregates_and_expressions_go() -> None:
     built = scan("fact").aggregate(["f_dim"], {"s": ("sum", "x"), "m": ("max", "day")}).project(["s"])
-    plan = optimized(built)
+    plan = run_rules(built)
     (aggregate,) = find(plan, p.Aggregate)
     assert isinstance(aggregate, p.Aggregate) and [call.name for call in aggregate.aggregates] == ["s"]
-    assert scanned(plan, "fact").columns == ("f_dim", "x")
+    assert find_scan(plan, "fact").columns == ("f_dim", "x")
 
 
 def test_a_projection_that_only_leaves_columns_out_goes() -> None:
-    plan = optimized(scan("fact").filter(col("x") > 1).project(["f_dim"]).aggregate(["f_dim"], {"n": ("count",)}))
+    plan = run_rules(scan("fact").filter(col("x") > 1).project(["f_dim"]).aggregate(["f_dim"], {"n": ("count",)}))
     assert kinds(plan) == ["Aggregate", "Filter", "Scan"]
 
 
@@ -241,7 +241,7 @@ def test_what_scans_are_pruned_by_is_simplified() -> None:
 
 
 def test_filter_columns_are_dropped_before_a_join() -> None:
-    plan = optimized(
+    plan = run_rules(
         scan("fact").hash_join(scan("big").filter(col("b_x") > 3), "f_big", "b_id").project(["x", "b_name"])
     )
     (join,) = find(plan, p.HashJoin)
@@ -252,20 +252,20 @@ def test_filter_columns_are_dropped_before_a_join() -> None:
 
 
 def test_limit_over_order_is_a_top_n() -> None:
-    plan = optimized(scan("fact").order_by("x desc").project({"y": "x"}).limit(10, offset=3).limit(5))
+    plan = run_rules(scan("fact").order_by("x desc").project({"y": "x"}).limit(10, offset=3).limit(5))
     assert kinds(plan) == ["Project", "TopN", "Scan"]
     (top,) = find(plan, p.TopN)
     assert isinstance(top, p.TopN) and (top.count, top.offset) == (5, 3)
 
 
 def test_large_limit_is_a_sort() -> None:
-    assert kinds(optimized(scan("fact").order_by("x").limit(5_000_000))) == ["Limit", "OrderBy", "Scan"]
+    assert kinds(run_rules(scan("fact").order_by("x").limit(5_000_000))) == ["Limit", "OrderBy", "Scan"]
 
 
 def test_projections_merge_unless_work_would_double() -> None:
-    merged = optimized(scan("fact").project({"a": col("x") + 1, "b": "x"}).project({"c": col("a") * 2, "d": "b"}))
+    merged = run_rules(scan("fact").project({"a": col("x") + 1, "b": "x"}).project({"c": col("a") * 2, "d": "b"}))
     assert kinds(merged) == ["Project", "Scan"]
-    kept = optimized(scan("fact").project({"a": col("x") + 1}).project({"c": col("a") * col("a")}))
+    kept = run_rules(scan("fact").project({"a": col("x") + 1}).project({"c": col("a") * col("a")}))
     assert kinds(kept) == ["Project", "Project", "Scan"]
 
 
@@ -273,21 +273,21 @@ def test_projections_merge_unless_work_would_double() -> None:
 
 
 def test_smaller_side_is_built_on() -> None:
-    plan = optimized(scan("dim").hash_join(scan("fact"), "d_id", "f_dim"))
+    plan = run_rules(scan("dim").hash_join(scan("fact"), "d_id", "f_dim"))
     (join,) = find(plan, p.HashJoin)
     assert isinstance(join, p.HashJoin) and join.left_keys == ("f_dim",)
     assert plan.schema.names == ["d_id", "d_name", "f_dim", "f_big", "x", "day"]
 
 
 def test_semi_join_builds_on_a_much_smaller_kept_side() -> None:
-    plan = optimized(scan("dim").hash_join(scan("fact"), "d_id", "f_dim", how="semi"))
+    plan = run_rules(scan("dim").hash_join(scan("fact"), "d_id", "f_dim", how="semi"))
     assert isinstance(plan, p.HashJoin) and (plan.kind, plan.build) == ("left_semi", "left")
 
 
 def test_selective_relation_joins_first() -> None:
     """dim filtered to one row cuts fact before big is joined."""
     built = scan("fact").hash_join(scan("big"), "f_big", "b_id").hash_join(scan("dim"), "f_dim", "d_id")
-    plan = optimized(built.filter(col("d_name") == "one").project(["x", "b_name"]))
+    plan = run_rules(built.filter(col("d_name") == "one").project(["x", "b_name"]))
     upper, lower = find(plan, p.HashJoin)
     assert isinstance(upper, p.HashJoin) and isinstance(lower, p.HashJoin)
     assert {*lower.left_keys, *lower.right_keys} == {"f_dim", "d_id"}
@@ -297,7 +297,7 @@ def test_selective_relation_joins_first() -> None:
 def test_equal_columns_of_one_relation_are_kept() -> None:
     """a.x = b.y and a.z = b.y leave a.x = a.z to a."""
     built = scan("fact").nested_loop_join(scan("big"))
-    plan = optimized(built.filter((col("f_big") == col("b_id")) & (col("x") == col("b_id"))))
+    plan = run_rules(built.filter((col("f_big") == col("b_id")) & (col("x") == col("b_id"))))
     conditions = explain_plan(plan)
     assert "f_big = x" in conditions or "x = f_big" in conditions or len(find(plan, p.HashJoin)[0].left_keys) == 2  # type: ignore[attr-defined]
 
@@ -307,13 +307,13 @@ def test_many_relations_are_joined_greedily() -> None:
     for i in range(14):
         other = scan("dim").project({f"k{i}": "d_id", f"n{i}": "d_name"})
         builder = builder.hash_join(other, "f_dim", f"k{i}")
-    plan = optimized(builder.filter(col("n3") == "a"))
+    plan = run_rules(builder.filter(col("n3") == "a"))
     assert len(find(plan, p.HashJoin)) == 14
 
 
 def test_unconnected_relations_are_crossed_last() -> None:
     built = scan("dim").nested_loop_join(scan("big").project(["b_name"])).nested_loop_join(scan("fact"))
-    plan = optimized(built.filter(col("d_id") == col("f_dim")))
+    plan = run_rules(built.filter(col("d_id") == col("f_dim")))
     (cross,) = find(plan, p.NestedLoopJoin)
     assert find(cross, p.HashJoin)
 
@@ -348,7 +348,7 @@ def plans() -> dict[str, PlanBuilder]:
 
 @pytest.mark.parametrize("name", plans())
 def test_optimizing_twice_changes_nothing(name: str) -> None:
-    once = optimized(plans()[name])
+    once = run_rules(plans()[name])
     twice = optimize(once, lambda node: STATISTICS[node.table])
     assert explain_plan(twice) == explain_plan(once)
     assert once.schema == plans()[name].build().schema
@@ -357,7 +357,7 @@ def test_optimizing_twice_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", plans())
 def test_ids_stay_unique_and_scans_keep_theirs(name: str) -> None:
     before = {node.id for node in plans()[name].build().walk() if isinstance(node, p.Scan)}
-    after = optimized(plans()[name])
+    after = run_rules(plans()[name])
     ids = [node.id for node in after.walk()]
     assert len(set(ids)) == len(ids)
     assert {node.id for node in after.walk() if isinstance(node, p.Scan)} == before
@@ -455,9 +455,9 @@ def test_unknown_statistics_are_no_error() -> None:
 
 
 def test_in_is_used_by_scans() -> None:
-    plan = optimized(scan("dim").filter((col("d_name") == "a") | (col("d_name") == "b")))
-    assert isinstance(scanned(plan, "dim").filter, In)
-    assert not isinstance(scanned(plan, "dim").filter, Call)
+    plan = run_rules(scan("dim").filter((col("d_name") == "a") | (col("d_name") == "b")))
+    assert isinstance(find_scan(plan, "dim").filter, In)
+    assert not isinstance(find_scan(plan, "dim").filter, Call)
 
 
 def source(table: str) -> PlanBuilder:
@@ -466,14 +466,14 @@ def source(table: str) -> PlanBuilder:
     return PlanBuilder().scan(table, source=data)
 
 
-def correlated(make: Callable[[str], PlanBuilder]) -> PlanBuilder:
+def join_sums(make: Callable[[str], PlanBuilder]) -> PlanBuilder:
     """big's rows named x, with the sum of fact's rows of each."""
     sums = make("fact").aggregate(["f_big"], {"s": ("sum", "x")}).project({"f_big": "f_big", "double": col("s") * 2})
     return make("big").filter(col("b_name") == "x").hash_join(sums, "b_id", "f_big", how="left")
 
 
 def test_only_wanted_groups_are_computed() -> None:
-    plan = optimized(correlated(source))
+    plan = run_rules(join_sums(source))
     (aggregate,) = find(plan, p.Aggregate)
     semi = aggregate.children[0]
     assert isinstance(semi, p.HashJoin)
@@ -484,5 +484,5 @@ def test_only_wanted_groups_are_computed() -> None:
 
 def test_scans_without_a_source_are_not_read_twice() -> None:
     """Their splits are added by hand, to the ids the user knows (SPEC V3)."""
-    plan = optimized(correlated(scan))
+    plan = run_rules(join_sums(scan))
     assert [node.table for node in plan.walk() if isinstance(node, p.Scan)].count("big") == 1

@@ -42,7 +42,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
             break
 
 
-def encoded(path: Path, table: pa.Table, encoding: str | None, **options: Any) -> None:
+def write_encoded(path: Path, table: pa.Table, encoding: str | None, **options: Any) -> None:
     """Write a table in many small pages; `encoding` None: with dictionaries."""
     if encoding is not None:
         options["use_dictionary"] = False
@@ -61,7 +61,7 @@ def test_plain_and_dictionary(tmp_path: Path, n_rows: int, null_share: float, ve
         for as_integer in (False, True):
             for dictionary in (False, True):
                 options = {"use_dictionary": dictionary, "store_decimal_as_integer": as_integer}
-                encoded(tmp_path / "t.parquet", table, None, data_page_version=version, **options)
+                write_encoded(tmp_path / "t.parquet", table, None, data_page_version=version, **options)
                 assert_reads_alike(tmp_path / "t.parquet", batch_rows=1000)
 
 
@@ -80,7 +80,7 @@ ENCODED = {
 def test_other_encodings(tmp_path: Path, encoding: str, null_share: float, version: str) -> None:
     for n_rows in SIZES:
         table = random_table(n_rows, n_rows, ENCODED[encoding], null_share, extremes=True)
-        encoded(tmp_path / "t.parquet", table, encoding, data_page_version=version)
+        write_encoded(tmp_path / "t.parquet", table, encoding, data_page_version=version)
         assert_reads_alike(tmp_path / "t.parquet", batch_rows=700)
 
 
@@ -110,5 +110,5 @@ def test_strings_of_any_length(tmp_path: Path) -> None:
     for dictionary in (False, True):
         pq.write_table(table, tmp_path / "t.parquet", use_dictionary=dictionary)
         assert read_natively(tmp_path / "t.parquet", 64).equals(table)
-    encoded(tmp_path / "t.parquet", table, "DELTA_LENGTH_BYTE_ARRAY")
+    write_encoded(tmp_path / "t.parquet", table, "DELTA_LENGTH_BYTE_ARRAY")
     assert read_natively(tmp_path / "t.parquet", 64).equals(table)

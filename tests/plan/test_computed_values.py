@@ -11,7 +11,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import PlanNode, UnionAll, Values
 
 
-def made(rows: list[list[Expr]], *types: pa.DataType) -> PlanNode:
+def make_values(rows: list[list[Expr]], *types: pa.DataType) -> PlanNode:
     names = ColumnNames()
     own = [names.new(f"c{n}") for n in range(len(types))]
     return values_of(rows, own, types, NodeIds(), names)
@@ -23,22 +23,22 @@ def answer(node: PlanNode) -> list[tuple[object, ...]]:
 
 
 def test_literals_are_a_table() -> None:
-    node = made([[lit(1), lit("a")], [lit(None), lit("b")]], pa.int64(), pa.string())
+    node = make_values([[lit(1), lit("a")], [lit(None), lit("b")]], pa.int64(), pa.string())
     assert isinstance(node, Values) and node.schema == pa.schema([("c0", pa.int64()), ("c1", pa.string())])
     assert node.data.to_pylist() == [{"c0": 1, "c1": "a"}, {"c0": None, "c1": "b"}]
 
 
 def test_no_rows() -> None:
-    assert answer(made([], pa.int64())) == []
+    assert answer(make_values([], pa.int64())) == []
 
 
 def test_rows_that_are_computed_alike_are_one_input() -> None:
-    node = made([[call("add", lit(n), lit(1)), lit(n)] for n in range(500)], pa.int64(), pa.int64())
+    node = make_values([[call("add", lit(n), lit(1)), lit(n)] for n in range(500)], pa.int64(), pa.int64())
     assert sum(isinstance(part, Values) for part in node.walk()) == 1
     assert sorted(answer(node)) == [(n + 1, n) for n in range(500)]
 
 
 def test_other_rows_are_other_inputs_of_one_type() -> None:
-    node = made([[lit(1)], [call("upper", lit("a"))]], pa.string())
+    node = make_values([[lit(1)], [call("upper", lit("a"))]], pa.string())
     assert any(isinstance(part, UnionAll) for part in node.walk())
     assert answer(node) == [("1",), ("A",)]

@@ -210,7 +210,7 @@ def _full_join(q: Plans) -> p.PlanNode:
 def _twice_shared(q: Plans) -> p.PlanNode:
     """A shared subplan that reads the row, read by a subquery of a subquery too."""
     below = _below_row(q)
-    shared = p.Shared(q.ids.numbered("cte"), below.schema, below)
+    shared = p.Shared(q.ids.number_word("cte"), below.schema, below)
     schema = pa.schema([("x_i", I64), ("x_n", I64)])
     read = p.SharedRead(q.ids.new(), schema, shared.id, ("u_i", "u_n"), shared)
     larger = q.filter(read, col("x_n") > q.outer("u_n"))
@@ -237,7 +237,7 @@ def _total_of_total(q: Plans) -> p.PlanNode:
     return q.select(q.dependent("scalar", total, q.aggregate(rows, "c", "count"), reads="s"), "c")
 
 
-def _guarded(q: Plans) -> p.PlanNode:
+def _guard_division(q: Plans) -> p.PlanNode:
     rows = q.filter(q.project(q.values(), x=q.outer("t_i") - 2), col("x") != 0)
     return q.project(rows, y=call("divide", lit(10), col("x")))
 
@@ -435,7 +435,7 @@ CASES: dict[str, Case] = {
         "select i, g, case when i + 1 > 3 then i + 1 end from t",
     ),
     "a condition before what it guards": (
-        _join("scalar", _guarded),
+        _join("scalar", _guard_division),
         "select i, g, case when i <> 2 then 10 // (i - 2) end from t",
     ),
     "exists below a semi join": (

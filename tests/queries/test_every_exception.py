@@ -42,7 +42,7 @@ KINDS: tuple[type[BaseException], ...] = (
 Raise = Callable[..., Any]
 
 
-def broken(base: type, **methods: Any) -> Any:
+def break_operator(base: type, **methods: Any) -> Any:
     return type("Broken", (base,), methods)
 
 
@@ -68,7 +68,7 @@ def passing(fails: Raise, method: str) -> PlanBuilder:
         given["finish_called"] = property(lambda self: False, fails)
     if method == "constructor":
         given["__init__"] = fails
-    return values().operator(broken(qcore.Operator, **given), id="culprit")
+    return values().operator(break_operator(qcore.Operator, **given), id="culprit")
 
 
 class BadFuture:
@@ -94,10 +94,10 @@ class BadFuture:
 
 def waiting(fails: Raise, method: str) -> PlanBuilder:
     blocked = Blocked("user", BadFuture(fails, method))
-    return values().operator(broken(qcore.Operator, is_blocked=lambda self: blocked), id="culprit")
+    return values().operator(break_operator(qcore.Operator, is_blocked=lambda self: blocked), id="culprit")
 
 
-def failed(fails: Raise) -> Future[None]:
+def make_future(fails: Raise) -> Future[None]:
     future: Future[None] = Future()
     try:
         fails()
@@ -108,7 +108,7 @@ def failed(fails: Raise) -> Future[None]:
 
 def sink(fails: Raise, method: str) -> PlanBuilder:
     given: dict[str, Any] = {"poll_push": lambda *_: PollPush.PUSHED, method: fails}
-    return values().sink(broken(qcore.SinkOperator, **given)(), id="culprit")
+    return values().sink(break_operator(qcore.SinkOperator, **given)(), id="culprit")
 
 
 def source(fails: Raise, method: str) -> PlanBuilder:
@@ -116,7 +116,7 @@ def source(fails: Raise, method: str) -> PlanBuilder:
         return PollPull.batch(local.pop()) if local else PollPull.EXHAUSTED
 
     given: dict[str, Any] = {"init_local_state": lambda *_: [GOOD], "poll_pull": pull, method: fails}
-    return PlanBuilder().source(broken(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
+    return PlanBuilder().source(break_operator(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
 
 
 def stateless(fails: Raise, method: str) -> PlanBuilder:
@@ -124,7 +124,7 @@ def stateless(fails: Raise, method: str) -> PlanBuilder:
     given: dict[str, Any] = {"execute": lambda self, cx, batch: batch, method: fails}
     if method == "output_schema":  # asked for the plan too
         given[method] = lambda self, schema: fails() if next(asked) else schema
-    return values().operator(broken(qcore.StatelessOperator, **given)(), id="culprit")
+    return values().operator(break_operator(qcore.StatelessOperator, **given)(), id="culprit")
 
 
 def iterator(fails: Raise, method: str) -> PlanBuilder:
@@ -144,7 +144,7 @@ def iterator(fails: Raise, method: str) -> PlanBuilder:
             return IterOutcome.STOP
 
         given = {"next": stop}
-    return values().operator(broken(qcore.BatchIterator, **given), id="culprit")
+    return values().operator(break_operator(qcore.BatchIterator, **given), id="culprit")
 
 
 class Splits:
@@ -203,13 +203,13 @@ def scan(fails: Raise, method: str) -> Any:
     return Planned(replace(plan, source=Splits(fails, method)))
 
 
-def abandoned(fails: Raise, method: str) -> PlanBuilder:
+def abandon_plan(fails: Raise, method: str) -> PlanBuilder:
     return passing(fails, method).limit(1)
 
 
 def callback(fails: Raise, method: str) -> PlanBuilder:
     if method == "future":
-        return values().callback(lambda batch: Blocked("consumer", failed(fails)), id="culprit")
+        return values().callback(lambda batch: Blocked("consumer", make_future(fails)), id="culprit")
     return values().callback(fails, id="culprit")
 
 
@@ -218,7 +218,7 @@ METHODS: dict[Callable[[Raise, str], Any], tuple[str, ...]] = {
         "constructor", "needs_input", "add_input", "get_output", "finish", "is_blocked", "is_finishing", "bind",
         "output_schema", "close", "finish_called",
     ),
-    abandoned: ("abandon", "close"),
+    abandon_plan: ("abandon", "close"),
     waiting: ("done", "add_done_callback", "result", "get_loop"),
     sink: ("bind", "init_global_state", "init_local_state", "poll_push", "finish", "close"),
     source: ("init_global_state", "init_local_state", "poll_pull", "close"),
@@ -256,7 +256,7 @@ def by_wait(task: Task) -> None:
 WAYS = {"batches": by_batches, "iterator": by_iterator, "caller": by_caller, "wait": by_wait}
 
 
-def built(make: Callable[[Raise, str], Any], method: str, kind: type[BaseException]) -> Any:
+def build_case(make: Callable[[Raise, str], Any], method: str, kind: type[BaseException]) -> Any:
     def fails(*arguments: Any, **options: Any) -> Any:
         raise kind("on purpose")
 
@@ -283,7 +283,7 @@ def test_d9_any_exception_at_any_method(make: Callable[[Raise, str], Any], metho
         ctrl_c = kind is KeyboardInterrupt and (way == "caller" or (make, method) == (scan, "splits"))
         if ctrl_c and threading.current_thread() is threading.main_thread():
             continue  # the next test's
-        task = Task(built(make, method, kind), drivers=drivers, batch_rows=256)
+        task = Task(build_case(make, method, kind), drivers=drivers, batch_rows=256)
         with pytest.raises(qcore.ExecutionError, match=r"node culprit\)") as raised:
             WAYS[way](task)
         assert task.state == "failed", (kind, way)
@@ -304,7 +304,7 @@ def test_d9_a_coroutine_gets_an_error_of_the_query(make: Any, method: str, kind:
     """D9: not a CancelledError of its own."""
 
     async def read() -> None:
-        async for _ in qcore.Session(threads=2).execute(built(make, method, kind)).aiter():
+        async for _ in qcore.Session(threads=2).execute(build_case(make, method, kind)).aiter():
             pass
 
     if kind is KeyboardInterrupt and (make, method) == (scan, "splits"):
@@ -319,12 +319,12 @@ def test_d9_a_coroutine_gets_an_error_of_the_query(make: Any, method: str, kind:
 def test_ctrl_c_in_an_operator_on_the_callers_thread(method: str, drivers: int) -> None:
     """D8, D9: the query is cancelled and KeyboardInterrupt goes on, as if it had come between two operators."""
 
-    def interrupted(*arguments: Any) -> None:
+    def raise_interrupt(*arguments: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(1000):  # it is heard here, in the operator
             pass
 
-    task = Task(passing(interrupted, method).build(), drivers=drivers, batch_rows=256)
+    task = Task(passing(raise_interrupt, method).build(), drivers=drivers, batch_rows=256)
     with pytest.raises(KeyboardInterrupt):
         list(task.run_on_caller())
     assert task.state == "cancelled"
@@ -335,7 +335,7 @@ def test_ctrl_c_in_an_operator_on_the_callers_thread(method: str, drivers: int) 
 def test_ctrl_c_in_next_is_raised_and_then_stop() -> None:
     """D2, D9: Ctrl-C is the program's; a next() after it does not say that there is no more."""
     never: Future[None] = Future()
-    plan = values().operator(broken(qcore.Operator, is_blocked=lambda self: Blocked("user", never))).build()
+    plan = values().operator(break_operator(qcore.Operator, is_blocked=lambda self: Blocked("user", never))).build()
     rows = Task(plan, drivers=2).iterator()
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):

@@ -46,7 +46,7 @@ def other() -> PlanBuilder:
     return PlanBuilder().values(OTHER)
 
 
-def kept(table: pa.Table, ids: Any) -> pa.Table:
+def keep_ids(table: pa.Table, ids: Any) -> pa.Table:
     """The rows with these ids, None for a row of nulls, in their order."""
     places = {id: row for row, id in enumerate(table["id"].to_pylist())}
     return table.take(pa.array([places.get(id) for id in ids], pa.int64()))
@@ -120,7 +120,7 @@ def test_operators(name: str, type_: pa.DataType) -> None:
     plan, ids = OPERATORS[name]
     for threads in (1, 3):
         found = qcore.Session(threads=threads, batch_rows=256).execute(plan(table).build()).to_arrow()
-        assert_same_rows(found.select(["id", "v"]), kept(table, ids))
+        assert_same_rows(found.select(["id", "v"]), keep_ids(table, ids))
         assert found.schema.field("v").type == type_
 
 

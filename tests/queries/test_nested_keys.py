@@ -13,7 +13,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from qcore.functions.arrow.nested_values import decoded, encoded
+from qcore.functions.arrow.nested_values import decode_value, encode_value
 
 _random = random.Random(9)
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -96,10 +96,10 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 @pytest.mark.parametrize(("type_", "values"), VALUES, ids=lambda part: str(part)[:30])
 def test_bytes_compare_as_values_do(type_: pa.DataType, values: list[Any]) -> None:
     """Given in their order, and read back as they were."""
-    keys = [encoded(value, type_) for value in values]
+    keys = [encode_value(value, type_) for value in values]
     assert keys == sorted(set(keys))
     for value, key in zip(values, keys, strict=True):
-        assert decoded(key, 0, type_) == (value, len(key))
+        assert decode_value(key, 0, type_) == (value, len(key))
 
 
 def test_refused() -> None:

@@ -181,7 +181,7 @@ class Widening(qcore.SourceOperator):
         return qcore.PollPull.EXHAUSTED if batch is None else qcore.PollPull.batch(batch)
 
 
-def looped(first: qcore.PlanBuilder, again: qcore.PlanBuilder | None = None) -> RecursiveUnion:
+def loop_rows(first: qcore.PlanBuilder, again: qcore.PlanBuilder | None = None) -> RecursiveUnion:
     """`first`, then, without end but for the rows met before, `again` or its own rows."""
     node = first.build()
     working = WorkingTable("working", node.schema, "r")
@@ -194,7 +194,7 @@ def test_d9_a_round_s_error_names_the_operator_that_failed(threads: int) -> None
     """D9: as it was, with its cause, named once; not as the text of the stream that brings the rows."""
     first = qcore.PlanBuilder().values(pa.table({"n": [3]}), id="first")
     with pytest.raises(qcore.ExecutionError, match=r"^Failing \(node failing\) failed: OSError: the disk") as caught:
-        qcore.Session(threads=threads).execute(looped(first, first)).to_arrow()
+        qcore.Session(threads=threads).execute(loop_rows(first, first)).to_arrow()
     assert isinstance(caught.value.__cause__, OSError)
     assert (caught.value.operator, caught.value.node_id) == ("Failing", "failing")
 
@@ -202,11 +202,11 @@ def test_d9_a_round_s_error_names_the_operator_that_failed(threads: int) -> None
 def test_d6_schemas_that_change_in_the_rounds() -> None:
     """D6: columns added are not the recursion's, and a Result is of one schema."""
     narrow = qcore.PlanBuilder().source(Widening(pa.int16()), on_schema_change="evolve")
-    rows = qcore.Session(threads=1).execute(looped(narrow)).to_arrow()
+    rows = qcore.Session(threads=1).execute(loop_rows(narrow)).to_arrow()
     assert_same_rows(rows, pa.table({"n": pa.array([1, 2], pa.int32())}), check_names=True)
     wide = qcore.PlanBuilder().source(Widening(pa.int64()), on_schema_change="evolve")
     with pytest.raises(qcore.SchemaChangeError, match="the result's column 'n' changed from int32 to int64"):
-        qcore.Session(threads=1).execute(looped(wide)).to_arrow()
+        qcore.Session(threads=1).execute(loop_rows(wide)).to_arrow()
 
 
 class Given(ArrowTable):

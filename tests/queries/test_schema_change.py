@@ -32,7 +32,7 @@ BASE = pa.schema([("i", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("s",
 OTHER = pa.table({"o": pa.array([0, 1, 2, 2, 30, None], pa.int32()), "w": pa.array([5, 1, 2, 3, 4, 6], pa.int32())})
 
 
-def changed(name: str, first: pa.DataType, second: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]:
+def change_type(name: str, first: pa.DataType, second: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]:
     """First schema, second, and the widest, when one column's type changes."""
     at = BASE.get_field_index(name)
     one, two = BASE.set(at, pa.field(name, first)), BASE.set(at, pa.field(name, second))
@@ -48,19 +48,19 @@ CHANGES: dict[str, tuple[pa.Schema, pa.Schema, pa.Schema]] = {
     "add a column": (BASE, EXTRA, EXTRA),
     "drop a column": (BASE, without("s"), BASE),
     "reorder": (BASE, pa.schema([BASE.field(n) for n in ("s", "v", "i", "k")]), BASE),
-    "widen an int": changed("v", pa.int16(), pa.int64()),
-    "widen a key": changed("k", pa.int32(), pa.int64()),
-    "widen a float": changed("v", pa.float32(), pa.float64()),
-    "int to decimal": changed("v", pa.int32(), pa.decimal128(12, 2)),
-    "key to decimal": changed("k", pa.int32(), pa.decimal128(12, 2)),
-    "wider decimal": changed("v", pa.decimal128(9, 2), pa.decimal128(20, 4)),
-    "null to int": changed("v", pa.null(), pa.int64()),
-    "null to a key": changed("k", pa.null(), pa.int32()),
-    "large string": changed("s", pa.string(), pa.large_string()),
-    "string view": changed("s", pa.string(), pa.string_view()),
-    "dictionary": changed("s", pa.string(), pa.dictionary(pa.int8(), pa.string())),
+    "widen an int": change_type("v", pa.int16(), pa.int64()),
+    "widen a key": change_type("k", pa.int32(), pa.int64()),
+    "widen a float": change_type("v", pa.float32(), pa.float64()),
+    "int to decimal": change_type("v", pa.int32(), pa.decimal128(12, 2)),
+    "key to decimal": change_type("k", pa.int32(), pa.decimal128(12, 2)),
+    "wider decimal": change_type("v", pa.decimal128(9, 2), pa.decimal128(20, 4)),
+    "null to int": change_type("v", pa.null(), pa.int64()),
+    "null to a key": change_type("k", pa.null(), pa.int32()),
+    "large string": change_type("s", pa.string(), pa.large_string()),
+    "string view": change_type("s", pa.string(), pa.string_view()),
+    "dictionary": change_type("s", pa.string(), pa.dictionary(pa.int8(), pa.string())),
 }
-CONFLICT = changed("v", pa.int32(), pa.string())
+CONFLICT = change_type("v", pa.int32(), pa.string())
 # The type of the column that changed, before and after, as errors say it.
 TYPES = {
     "widen an int": ("v", "int16", "int64"),
@@ -192,7 +192,7 @@ def grouping_sets(rows: PlanBuilder) -> p.PlanNode:
     return p.Aggregate("sets", aggregate_schema(keys, calls, child.schema), child, keys, calls, ((0,), (1,), ()))
 
 
-def windowed(*calls: tuple[str, str, str | None, pa.DataType | None]) -> Build:
+def add_window(*calls: tuple[str, str, str | None, pa.DataType | None]) -> Build:
     """A window over k by i, with these calls: name, function, argument, type (None: the argument's)."""
 
     def build(rows: PlanBuilder) -> p.PlanNode:
@@ -276,11 +276,11 @@ OPERATORS: dict[str, tuple[Build, str]] = {
     "OrderBy of v": (lambda rows: rows.order_by(["v", "i"]), "select * from t order by v nulls last, i"),
     "TopN": (lambda rows: rows.top_n(["v desc", "i"], 700), "select * from t order by v desc nulls last, i limit 700"),
     "Window": (
-        windowed(("r", "row_number", None, pa.int64()), ("l", "lag", "v", None)),
+        add_window(("r", "row_number", None, pa.int64()), ("l", "lag", "v", None)),
         "select *, row_number() over p r, lag(v) over p l from t window p as (partition by k order by i)",
     ),
     "Window with a sum": (
-        windowed(("q", "sum", "v", pa.int64())),
+        add_window(("q", "sum", "v", pa.int64())),
         "select *, sum(v) over (partition by k order by i) q from t",
     ),
     "NestedLoopJoin, probe": (
@@ -395,7 +395,7 @@ def test_types_in_conflict_are_refused(operator: str) -> None:
         run(plan, drivers)
 
 
-def unnested(rows: PlanBuilder) -> PlanBuilder:
+def unnest_rows(rows: PlanBuilder) -> PlanBuilder:
     columns = {name: col(name) for name in BASE.names}
     return rows.project({**columns, "e": call("string_split", col("s"), lit(" "))}).unnest("e")
 
@@ -412,23 +412,23 @@ def single_row(rows: PlanBuilder) -> p.PlanNode:
     return p.EnforceSingleRow("single", child.schema, child)
 
 
-def shared(rows: PlanBuilder) -> p.PlanNode:
+def share_rows(rows: PlanBuilder) -> p.PlanNode:
     child = rows.build()
     first = p.Shared("shared", child.schema, child)
     again = p.SharedRead("again", child.schema, "shared", tuple(child.schema.names), child)
     return p.UnionAll("both", child.schema, (first, again))
 
 
-def aggregated(function: str) -> Build:
+def add_aggregate(function: str) -> Build:
     return lambda rows: rows.aggregate(keys=["k"], aggs={"x": (function, "v")})
 
 
 # What the tables above lack.
 MORE: dict[str, tuple[Build, str]] = {
-    "Unnest": (unnested, "select *, unnest(string_split(s, ' ')) e from t"),
+    "Unnest": (unnest_rows, "select *, unnest(string_split(s, ' ')) e from t"),
     "RecursiveUnion": (recursion, "select distinct * from t"),
     "EnforceSingleRow": (single_row, f"select {AGGREGATED} from t"),
-    "Shared": (shared, "select * from t union all select * from t"),
+    "Shared": (share_rows, "select * from t union all select * from t"),
     "LocalPartition by v": (lambda rows: rows.local_partition(["v"]), "select * from t"),
     "Aggregation by v": (
         lambda rows: rows.aggregate(keys=["v"], aggs={"n": ("count",)}),
@@ -443,16 +443,16 @@ MORE: dict[str, tuple[Build, str]] = {
         f"select {SIDES} from o full join t on v = w",
     ),
     "TopN of v": (lambda rows: rows.top_n(["v", "i"], 500), "select * from t order by v nulls last, i limit 500"),
-    "median": (aggregated("median"), "select k, median(v) x from t group by k"),
-    "avg": (aggregated("avg"), "select k, avg(v) x from t group by k"),
-    "stddev_samp": (aggregated("stddev_samp"), "select k, stddev_samp(v) x from t group by k"),
-    "bit_or": (aggregated("bit_or"), "select k, bit_or(v) x from t group by k"),
+    "median": (add_aggregate("median"), "select k, median(v) x from t group by k"),
+    "avg": (add_aggregate("avg"), "select k, avg(v) x from t group by k"),
+    "stddev_samp": (add_aggregate("stddev_samp"), "select k, stddev_samp(v) x from t group by k"),
+    "bit_or": (add_aggregate("bit_or"), "select k, bit_or(v) x from t group by k"),
     "array_agg": (
         lambda rows: rows.aggregate(keys=["k"], aggs={"x": agg("array_agg", "v", order_by=["i"])}),
         "select k, array_agg(v order by i) x from t group by k",
     ),
     "Window with array_agg": (
-        windowed(("q", "array_agg", "v", pa.list_(pa.null()))),
+        add_window(("q", "array_agg", "v", pa.list_(pa.null()))),
         "select *, array_agg(v) over (partition by k order by i rows unbounded preceding) q from t",
     ),
     "division": (
@@ -468,15 +468,15 @@ MORE: dict[str, tuple[Build, str]] = {
     },
 }  # fmt: skip
 WIDENINGS = {
-    "integer": changed("v", pa.int32(), pa.int64()),
-    "integer to decimal": changed("v", pa.int32(), pa.decimal128(12, 2)),
-    "float": changed("v", pa.float32(), pa.float64()),
-    "null to integer": changed("v", pa.null(), pa.int64()),
-    "null to decimal": changed("v", pa.null(), pa.decimal128(12, 2)),
-    "null to double": changed("v", pa.null(), pa.float64()),
-    "large text": changed("s", pa.string(), pa.large_string()),
-    "text views": changed("s", pa.string(), pa.string_view()),
-    "dictionary": changed("s", pa.string(), pa.dictionary(pa.int8(), pa.string())),
+    "integer": change_type("v", pa.int32(), pa.int64()),
+    "integer to decimal": change_type("v", pa.int32(), pa.decimal128(12, 2)),
+    "float": change_type("v", pa.float32(), pa.float64()),
+    "null to integer": change_type("v", pa.null(), pa.int64()),
+    "null to decimal": change_type("v", pa.null(), pa.decimal128(12, 2)),
+    "null to double": change_type("v", pa.null(), pa.float64()),
+    "large text": change_type("s", pa.string(), pa.large_string()),
+    "text views": change_type("s", pa.string(), pa.string_view()),
+    "dictionary": change_type("s", pa.string(), pa.dictionary(pa.int8(), pa.string())),
 }
 # By operator: the widenings that are refused, or the plan before it runs. docs/ARCHITECTURE.md says why.
 NOT_CARRIED = {
@@ -517,7 +517,7 @@ class ChangingLists(Changing):
     """The column `v` has lists: those of its first type have no element if that is null."""
 
     def __init__(self, first: pa.DataType, second: pa.DataType, partitions: int) -> None:
-        self.declared = changed("v", first, second)[0]
+        self.declared = change_type("v", first, second)[0]
         self.partitions = partitions
         self.batches = [
             [self.lists(3 * part + at, type, n) for at, type, n in ((0, first, 40), (1, second, 40), (0, second, 0))]
@@ -624,7 +624,7 @@ LIST_KEYS: dict[str, tuple[Build, str]] = {
         "select t.*, o.v x, o.i j from t full join (select * from t where i % 5 = 0) o on t.v = o.v",
     ),
     "Window": (
-        windowed(("r", "row_number", None, pa.int64())),
+        add_window(("r", "row_number", None, pa.int64())),
         "select *, row_number() over (partition by k order by i) r from t",
     ),
     "Window by v": (
@@ -632,7 +632,7 @@ LIST_KEYS: dict[str, tuple[Build, str]] = {
         "select *, row_number() over p r, max(v) over p x from t window p as (partition by v order by i)",
     ),
     "Window of lists": (
-        windowed(("l", "lag", "v", None), ("m", "min", "v", None), ("f", "first_value", "v", None)),
+        add_window(("l", "lag", "v", None), ("m", "min", "v", None), ("f", "first_value", "v", None)),
         "select *, lag(v) over p l, min(v) over p m, first_value(v) over p f from t "
         "window p as (partition by k order by i rows unbounded preceding)",
     ),
@@ -671,7 +671,7 @@ def test_lists_of_wider_elements(operator: str, drivers: int) -> None:
     build, sql = {**LIST_OPERATORS, **LIST_KEYS, **LIST_FUNCTIONS}[operator]
     for first, second in LISTS.values():
         source = ChangingLists(first, second, drivers)
-        expected = oracle(sql, source.up_front(changed("v", first, second)[1]))
+        expected = oracle(sql, source.up_front(change_type("v", first, second)[1]))
         actual = run(build(PlanBuilder().source(source, on_schema_change="evolve")), drivers)
         assert_same_rows(actual.select(expected.column_names), expected)
 
@@ -747,7 +747,7 @@ def test_nested_columns_that_are_new(operator: str, kind: str, drivers: int, was
 def test_what_a_window_cannot_collect_is_refused_by_name() -> None:
     """D6: array_agg over a window takes no lists, declared or not."""
     source = ChangingNested(NESTED["list"], "list", True, 1)
-    build = windowed(("q", "array_agg", "extra", pa.list_(pa.null())))
+    build = add_window(("q", "array_agg", "extra", pa.list_(pa.null())))
     with pytest.raises(SchemaChangeError, match=r"'extra' changed from null to list<.*use GROUP BY"):
         run(build(PlanBuilder().source(source, on_schema_change="evolve")), 1)
 
@@ -761,7 +761,7 @@ def read_written(path: Path, how: str) -> list[pa.Table]:
     return [pq.read_table(file) for file in ([path] if how == "file" else sorted(path.iterdir()))]
 
 
-def written(rows: PlanBuilder, path: Path, how: str, drivers: int) -> list[pa.Table]:
+def write_files(rows: PlanBuilder, path: Path, how: str, drivers: int) -> list[pa.Table]:
     """The files that a task writes. Nothing else is left beside them."""
     if how == "partitions":
         plan = rows.partitioned_output(["i"], 3, path=path).build()
@@ -779,7 +779,7 @@ def written(rows: PlanBuilder, path: Path, how: str, drivers: int) -> list[pa.Ta
 
 NESTED_SOURCES: dict[str, Callable[[int], tuple[Changing, pa.Schema]]] = {
     **{
-        f"lists: {name}": lambda drivers, types=types: (ChangingLists(*types, drivers), changed("v", *types)[2])
+        f"lists: {name}": lambda drivers, types=types: (ChangingLists(*types, drivers), change_type("v", *types)[2])
         for name, types in LISTS.items()
     },
     **{
@@ -804,7 +804,7 @@ def test_written_files_have_the_widest_schema(change: str, how: str, drivers: in
         first, second, widest = {**CHANGES, **WIDENINGS}[change]
         source = Changing(first, first, second, drivers)
     rows = PlanBuilder().source(source, on_schema_change="evolve")
-    tables = written(rows, tmp_path / "out", how, drivers)
+    tables = write_files(rows, tmp_path / "out", how, drivers)
     expected = source.up_front(widest)
     for table in tables:
         assert table.schema.names == expected.schema.names
@@ -824,7 +824,7 @@ def test_written_types_in_conflict_are_refused(how: str, tmp_path: Path) -> None
     source = Changing(CONFLICT[0], CONFLICT[0], CONFLICT[1], 1)
     rows = PlanBuilder().source(source, on_schema_change="evolve")
     with pytest.raises(SchemaChangeError, match="'v' changed from int32 to string"):
-        written(rows, tmp_path / "out", how, 1)
+        write_files(rows, tmp_path / "out", how, 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -834,5 +834,5 @@ def test_a_wider_schema_without_rows_is_written(how: str, tmp_path: Path) -> Non
     source = Changing(BASE, BASE, EXTRA, 1)
     source.batches = [[rows_of(BASE, 0), rows_of(EXTRA, 0, 0)]]
     rows = PlanBuilder().source(source, on_schema_change="evolve")
-    for table in written(rows, tmp_path / "out", how, 1):
+    for table in write_files(rows, tmp_path / "out", how, 1):
         assert table.schema.names == EXTRA.names

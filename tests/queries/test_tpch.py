@@ -44,7 +44,7 @@ def test_answers_from_parquet(number: int, threads: int, tpch_dir: Path, oracle:
 @pytest.mark.parametrize("number", [1, 3, 6, 13, 21])
 def test_answers_from_memory(number: int, tpch_dir: Path, oracle: duckdb.DuckDBPyConnection) -> None:
     """H2: Arrow tables in, with chunks of odd sizes."""
-    tables = {name: rechunked(pq.read_table(path)) for name, path in paths(tpch_dir).items()}
+    tables = {name: cut_anywhere(pq.read_table(path)) for name, path in paths(tpch_dir).items()}
     text = query(number)
     actual = qcore.sql(text, tables, threads=2, timeout=60).to_arrow()
     assert_same_rows(actual, oracle.sql(text).to_arrow_table(), rel_tol=1e-9)
@@ -60,7 +60,7 @@ def test_batch_size_does_not_matter(batch_rows: int, tpch_dir: Path, oracle: duc
         assert_same_rows(session.sql(text).to_arrow(), oracle.sql(text).to_arrow_table(), rel_tol=1e-9)
 
 
-def rechunked(table: pa.Table) -> pa.Table:
+def cut_anywhere(table: pa.Table) -> pa.Table:
     """The same rows in chunks that end anywhere within bytes, words and vectors."""
     parts, start, step = [], 0, 1
     while start < table.num_rows:

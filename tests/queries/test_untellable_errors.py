@@ -115,11 +115,11 @@ class SplitOf(Telling, Split):
 
 
 def as_place(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def passed(*arguments: Any, **options: Any) -> Any:
+    def pass_site(*arguments: Any, **options: Any) -> Any:
         Trap.place(name)
         return function(*arguments, **options)
 
-    return passed
+    return pass_site
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def errors_are_places() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
         for module in (driver, task, error_text, future_wait, python_operator, scan_operator, protocol_bridges):
-            for name in ("explain_failure", "class_name", "text_of", "shown", "is_interrupt"):
+            for name in ("explain_failure", "class_name", "text_of", "show_value", "is_interrupt"):
                 if hasattr(module, name):
                     patched.setattr(module, name, as_place(name, getattr(module, name)))
 
@@ -153,7 +153,7 @@ def gives(answer: Any) -> Callable[..., Any]:
     return lambda *arguments: answer
 
 
-def broken(base: type, **methods: Any) -> Any:
+def break_operator(base: type, **methods: Any) -> Any:
     metaclass = type("Meta", (Told, type(base)), {})
     given = {"operator_name": property(lambda self: Trap.place("operator_name") or "Broken"), **methods}
     return metaclass("Broken", (base,), given)
@@ -163,23 +163,23 @@ def values() -> PlanBuilder:
     return PlanBuilder().values(TABLE)
 
 
-def projected(expression: str) -> PlanBuilder:
+def project_column(expression: str) -> PlanBuilder:
     return values().project({"b": expression}, id="culprit")
 
 
-def pushed(**methods: Any) -> PlanBuilder:
+def push_values(**methods: Any) -> PlanBuilder:
     given: dict[str, Any] = {"add_input": gives(None), **methods}
-    return values().operator(broken(qcore.Operator, **given), id="culprit")
+    return values().operator(break_operator(qcore.Operator, **given), id="culprit")
 
 
 def sink(**methods: Any) -> PlanBuilder:
     given: dict[str, Any] = {"poll_push": gives(PollPush.PUSHED), **methods}
-    return values().sink(broken(qcore.SinkOperator, **given)(), id="culprit")
+    return values().sink(break_operator(qcore.SinkOperator, **given)(), id="culprit")
 
 
 def stateless(**methods: Any) -> PlanBuilder:
     given: dict[str, Any] = {"execute": lambda self, cx, batch: batch, **methods}
-    return values().operator(broken(qcore.StatelessOperator, **given)(), id="culprit")
+    return values().operator(break_operator(qcore.StatelessOperator, **given)(), id="culprit")
 
 
 def iterator(**methods: Any) -> PlanBuilder:
@@ -188,7 +188,7 @@ def iterator(**methods: Any) -> PlanBuilder:
         self.batch = self.child.batch
         return outcome
 
-    return values().operator(broken(qcore.BatchIterator, **{"next": next, **methods}), id="culprit")
+    return values().operator(break_operator(qcore.BatchIterator, **{"next": next, **methods}), id="culprit")
 
 
 def source(**methods: Any) -> PlanBuilder:
@@ -196,7 +196,7 @@ def source(**methods: Any) -> PlanBuilder:
         return PollPull.batch(local.pop()) if local else PollPull.EXHAUSTED
 
     given: dict[str, Any] = {"init_local_state": gives([GOOD]), "poll_pull": pull, **methods}
-    return PlanBuilder().source(broken(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
+    return PlanBuilder().source(break_operator(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
 
 
 class Rows:
@@ -266,22 +266,22 @@ def callback(answer: Callable[..., Any]) -> PlanBuilder:
 
 
 PLANS: dict[str, Callable[[], Any]] = {
-    "pushed: needs_input": lambda: pushed(needs_input=fails),
-    "pushed: needs_input gives text": lambda: pushed(needs_input=gives(Text("x"))),
-    "pushed: add_input": lambda: pushed(add_input=fails),
-    "pushed: add_input gives something": lambda: pushed(add_input=gives(Text("x"))),
-    "pushed: get_output": lambda: pushed(get_output=fails),
-    "pushed: get_output gives something": lambda: pushed(get_output=gives(Text("x"))),
-    "pushed: is_blocked": lambda: pushed(is_blocked=fails),
-    "pushed: is_blocked gives something": lambda: pushed(is_blocked=gives(Text("x"))),
-    "pushed: its future fails": lambda: pushed(is_blocked=lambda self: Blocked("user", failed_future())),
-    "pushed: no reason": lambda: pushed(is_blocked=lambda self: Blocked(Text("x"), failed_future())),
-    "pushed: is_finishing": lambda: pushed(is_finishing=fails),
-    "pushed: finish": lambda: pushed(finish=fails),
-    "pushed: close": lambda: pushed(close=fails),
-    "pushed: bind": lambda: pushed(bind=fails),
-    "pushed: like ours": lambda: pushed(add_input=fails_as_ours),
-    "pushed: like ours in close": lambda: pushed(close=fails_as_ours),
+    "pushed: needs_input": lambda: push_values(needs_input=fails),
+    "pushed: needs_input gives text": lambda: push_values(needs_input=gives(Text("x"))),
+    "pushed: add_input": lambda: push_values(add_input=fails),
+    "pushed: add_input gives something": lambda: push_values(add_input=gives(Text("x"))),
+    "pushed: get_output": lambda: push_values(get_output=fails),
+    "pushed: get_output gives something": lambda: push_values(get_output=gives(Text("x"))),
+    "pushed: is_blocked": lambda: push_values(is_blocked=fails),
+    "pushed: is_blocked gives something": lambda: push_values(is_blocked=gives(Text("x"))),
+    "pushed: its future fails": lambda: push_values(is_blocked=lambda self: Blocked("user", failed_future())),
+    "pushed: no reason": lambda: push_values(is_blocked=lambda self: Blocked(Text("x"), failed_future())),
+    "pushed: is_finishing": lambda: push_values(is_finishing=fails),
+    "pushed: finish": lambda: push_values(finish=fails),
+    "pushed: close": lambda: push_values(close=fails),
+    "pushed: bind": lambda: push_values(bind=fails),
+    "pushed: like ours": lambda: push_values(add_input=fails_as_ours),
+    "pushed: like ours in close": lambda: push_values(close=fails_as_ours),
     "polled sink: poll_push": lambda: sink(poll_push=fails),
     "polled sink: gives something": lambda: sink(poll_push=gives(Text("x"))),
     "polled sink: finish": lambda: sink(finish=fails),
@@ -300,9 +300,9 @@ PLANS: dict[str, Callable[[], Any]] = {
     "iterator: close": lambda: iterator(close=fails),
     "callback: raises": lambda: callback(fails),
     "callback: gives something": lambda: callback(gives(Text("x"))),
-    "native: overflow": lambda: projected("a * 9000000000000000"),
-    "native: text that is no number": lambda: projected("cast(cast(a as text) || 'x' as bigint)"),
-    "native: a function of Python's": lambda: projected("strptime(cast(a as text), '%Y-%m')"),
+    "native: overflow": lambda: project_column("a * 9000000000000000"),
+    "native: text that is no number": lambda: project_column("cast(cast(a as text) || 'x' as bigint)"),
+    "native: a function of Python's": lambda: project_column("strptime(cast(a as text), '%Y-%m')"),
     "native: more than one row": lambda: values().enforce_single_row(id="culprit"),
     "native: memory": lambda: values().order_by("a", id="culprit"),
     "scan: splits": lambda: scan(lists=fails),

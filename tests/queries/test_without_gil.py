@@ -83,7 +83,7 @@ def test_h1_operators_need_no_gil(case: str) -> None:
     build, name = CASES[case]
     task = qcore.Task(build().build(), drivers=2)
 
-    def taken() -> int:
+    def count_taken() -> int:
         operators: list[dict[str, Any]] = [of for pipeline in task.stats()["pipelines"] for of in pipeline["operators"]]
         return sum(of["input_batches"] for of in operators if of["name"] == name)
 
@@ -93,10 +93,10 @@ def test_h1_operators_need_no_gil(case: str) -> None:
     for _ in range(200):
         # Drivers that end (a build's) and splits that open may take the GIL: they get it here.
         time.sleep(0.005)
-        before = taken()
+        before = count_taken()
         sleep_with_gil(50_000)
         # A batch that each driver had in hand before says nothing.
-        if taken() > before + 2 * 2:
+        if count_taken() > before + 2 * 2:
             break
     else:
         assert task.state == "running", "the rows ran out before the test had looked"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from sorted_rows import sort, taken
+from sorted_rows import sort, take_rows
 
 import qcore
 from oracle import assert_same_rows
@@ -19,12 +19,12 @@ from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, ENCODED_TYPES, SIZES, plain, random_table
 
 
-def kept(table: pa.Table, n_drivers: int) -> None:
+def check_kept(table: pa.Table, n_drivers: int) -> None:
     """Sorted by a shuffled column, the rows are those that came in, column for column."""
     order = np.random.default_rng(50).permutation(table.num_rows)
     table = table.append_column("order", pa.array(order))
     assert_same_rows(
-        sort(table, [("order", False, False)], n_drivers), taken(table, list(np.argsort(order))), ordered=True
+        sort(table, [("order", False, False)], n_drivers), take_rows(table, list(np.argsort(order))), ordered=True
     )
 
 
@@ -36,15 +36,15 @@ TYPES = [type for type in ALL_TYPES if type not in ENCODED_TYPES]
 @pytest.mark.parametrize("n_rows", [*SIZES, 9000])
 def test_q2_every_type(type: pa.DataType, n_rows: int) -> None:
     for null_share in (0.0, 0.3):
-        kept(random_table(51, n_rows, {"x": type}, null_share=null_share), 1)
-        kept(random_table(52, n_rows, {"x": type}, null_share=null_share), 3)
+        check_kept(random_table(51, n_rows, {"x": type}, null_share=null_share), 1)
+        check_kept(random_table(52, n_rows, {"x": type}, null_share=null_share), 3)
 
 
 @pytest.mark.parametrize("first_null", [0, 1, 4095, 4096, 4097, 8999])
 def test_q2_the_first_null_may_come_in_any_part(first_null: int) -> None:
     x = pa.array([None if i == first_null else i for i in range(9000)])
     for n_drivers in (1, 2, 4):
-        kept(pa.table({"x": x, "y": x.cast(pa.string())}), n_drivers)
+        check_kept(pa.table({"x": x, "y": x.cast(pa.string())}), n_drivers)
 
 
 @pytest.mark.parametrize("type", ENCODED_TYPES, ids=str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from sorted_rows import sort, taken
+from sorted_rows import sort, take_rows
 
 import qcore
 from oracle import assert_same_rows
@@ -21,7 +21,7 @@ def test_q2_nested_columns_among_others(type: pa.DataType, n_rows: int, n_driver
     order = np.random.default_rng(55).permutation(n_rows)
     table = table.append_column("order", pa.array(order))
     got = sort(table, [("order", False, False)], n_drivers)
-    assert_same_rows(got, taken(table, list(np.argsort(order))), ordered=True, check_names=True)
+    assert_same_rows(got, take_rows(table, list(np.argsort(order))), ordered=True, check_names=True)
 
 
 def test_q2_only_selected_rows_of_several_batches_are_kept() -> None:
@@ -34,4 +34,4 @@ def test_q2_only_selected_rows_of_several_batches_are_kept() -> None:
 def test_q2_sliced_lists_keep_their_offsets() -> None:
     table = pa.table({"i": range(100), "l": [[i] * (i % 4) for i in range(100)]}).slice(13, 50)
     got = sort(table, [("i", True, False)])
-    assert_same_rows(got, taken(table, list(range(49, -1, -1))), ordered=True)
+    assert_same_rows(got, take_rows(table, list(range(49, -1, -1))), ordered=True)

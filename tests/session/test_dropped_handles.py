@@ -43,51 +43,54 @@ class Endless(qcore.SourceOperator):
         self.closed.set()
 
 
-def streamed(source: Endless) -> PlanBuilder:
+def stream(source: Endless) -> PlanBuilder:
     return PlanBuilder().source(source)
 
 
-def summed(source: Endless) -> PlanBuilder:
+def sum_stream(source: Endless) -> PlanBuilder:
     return PlanBuilder().source(source).aggregate(keys=[], aggs={"n": ("count",)})
 
 
-def grouped(source: Endless) -> PlanBuilder:
+def group_stream(source: Endless) -> PlanBuilder:
     return PlanBuilder().source(source).local_partition(["k"]).aggregate(keys=["k"], aggs={"n": ("count",)})
 
 
-def paged(source: Endless) -> PlanBuilder:
+def page_stream(source: Endless) -> PlanBuilder:
     return PlanBuilder().source(source).partitioned_output(["k"], 2, buffer_bytes=1_000_000)
 
 
-def started(builder: PlanBuilder) -> qcore.Task:
+def start_task(builder: PlanBuilder) -> qcore.Task:
     task = qcore.Task(builder.build(), drivers=1)
     task.start()
     return task
 
 
-def begun(builder: PlanBuilder) -> Iterator[pa.RecordBatch]:
+def begin(builder: PlanBuilder) -> Iterator[pa.RecordBatch]:
     batches = qcore.Task(builder.build(), drivers=1).batches()
     next(batches)
     return batches
 
 
-def stepped(builder: PlanBuilder) -> Any:
+def step_iterator(builder: PlanBuilder) -> Any:
     iterator = qcore.Task(builder.build(), drivers=1).iterator()
     iterator.next()
     return iterator
 
 
 HANDLES: dict[str, tuple[Callable[[Endless], PlanBuilder], Callable[[PlanBuilder], Any]]] = {
-    "task": (streamed, started),
-    "task of one pipeline": (summed, started),
-    "task of two pipelines": (grouped, started),
-    "task with pages": (paged, started),
-    "output buffers": (paged, lambda builder: started(builder).output_buffers()),
-    "partition's reader": (paged, lambda builder: started(builder).output_buffers().reader(0)),
-    "batches": (streamed, begun),
-    "batches on the caller": (streamed, lambda b: next(it := qcore.Task(b.build(), drivers=1).run_on_caller()) and it),
-    "iterator": (streamed, stepped),
-    "iterator not begun": (summed, lambda builder: started(builder).iterator()),
+    "task": (stream, start_task),
+    "task of one pipeline": (sum_stream, start_task),
+    "task of two pipelines": (group_stream, start_task),
+    "task with pages": (page_stream, start_task),
+    "output buffers": (page_stream, lambda builder: start_task(builder).output_buffers()),
+    "partition's reader": (page_stream, lambda builder: start_task(builder).output_buffers().reader(0)),
+    "batches": (stream, begin),
+    "batches on the caller": (
+        stream,
+        lambda b: next(it := qcore.Task(b.build(), drivers=1).run_on_caller()) and it,
+    ),
+    "iterator": (stream, step_iterator),
+    "iterator not begun": (sum_stream, lambda builder: start_task(builder).iterator()),
 }
 
 
@@ -104,7 +107,7 @@ def test_v7_dropped_handles_cancel(name: str) -> None:
 
 def test_v7_a_handle_in_a_cycle_cancels_when_it_is_collected() -> None:
     source = Endless()
-    cycle: list[Any] = [started(paged(source))]
+    cycle: list[Any] = [start_task(page_stream(source))]
     cycle.append(cycle)
     assert source.began.wait(60)
     del cycle
@@ -127,7 +130,7 @@ def test_v11_output_buffers_keep_their_task() -> None:
 
 def test_v3_a_dropped_task_that_waits_for_splits() -> None:
     """V3: its drivers wait, nobody can add a split any more; conftest's check sees that nothing is left."""
-    task = started(PlanBuilder().scan("t", schema=SCHEMA))
+    task = start_task(PlanBuilder().scan("t", schema=SCHEMA))
     engine = task._engine
     del task
     assert engine.settle(60)
@@ -167,7 +170,7 @@ def test_v3_a_dropped_task_ends_sources_whose_splits_wait() -> None:
             self.closed.set()
 
     table = Waiting()
-    task = started(PlanBuilder().scan("t", source=table))
+    task = start_task(PlanBuilder().scan("t", source=table))
     assert table.asked.wait(60)
     del task
     assert table.closed.wait(60)
@@ -175,7 +178,7 @@ def test_v3_a_dropped_task_ends_sources_whose_splits_wait() -> None:
 
 def test_v7_a_dropped_result_and_its_iterators_cancel() -> None:
     source = Endless()
-    result = Result(streamed(source).build(), Settings.make(1, None, None, None))
+    result = Result(stream(source).build(), Settings.make(1, None, None, None))
     batches = iter(result)
     next(batches)
     del result
@@ -187,9 +190,9 @@ def test_v7_a_dropped_result_and_its_iterators_cancel() -> None:
 def test_v7_an_async_iterator_that_is_left_cancels_its_own_query() -> None:
     """Not the one that the result runs by then."""
     source = Endless()
-    result = Result(streamed(source).build(), Settings.make(1, None, None, None))
+    result = Result(stream(source).build(), Settings.make(1, None, None, None))
 
-    async def left() -> None:
+    async def leave_early() -> None:
         batches = result.aiter()
         await anext(batches)
         task = result.task
@@ -201,7 +204,7 @@ def test_v7_an_async_iterator_that_is_left_cancels_its_own_query() -> None:
         assert result.task.state == "running"
         other.close()  # type: ignore[attr-defined]
 
-    asyncio.run(left())
+    asyncio.run(leave_early())
 
 
 def test_v7_a_reader_collected_on_a_driver_of_its_own_task_does_not_wait_for_it() -> None:
@@ -220,7 +223,7 @@ def test_v7_a_reader_collected_on_a_driver_of_its_own_task_does_not_wait_for_it(
             return super().poll_pull(context, local, shared, partition)
 
     source = Collects()
-    task = qcore.Task(streamed(source).build(), drivers=1)
+    task = qcore.Task(stream(source).build(), drivers=1)
     engine = task._engine
     source.held.append(task.batches())
     next(source.held[0])

@@ -81,10 +81,10 @@ def test_pipelines_are_marked_as_they_will_run():
     session.register("u", pa.table({"x": range(10)}))
     result = session.sql("select s, count(*) as n from t join u on i = x group by s order by n limit 3")
 
-    def marked(text):
+    def pipeline_columns(text):
         header, *lines = text.splitlines()
         return [line[header.index("pipelines") :] for line in lines if not line.startswith("plan cache")]
 
-    before = marked(result.explain())
-    assert before == marked(result.explain(analyze=True))
+    before = pipeline_columns(result.explain())
+    assert before == pipeline_columns(result.explain(analyze=True))
     assert before[0] and len(set(before)) > 2

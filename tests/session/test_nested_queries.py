@@ -19,7 +19,7 @@ N_ROWS = 100_000
 TABLE = pa.table({"a": range(N_ROWS)})
 
 
-def nested(session: qcore.Session, depth: int, text: str) -> qcore.Result:
+def nest_query(session: qcore.Session, depth: int, text: str) -> qcore.Result:
     """A query over the result of a query … over the table `t`."""
     result = session.sql(text)
     for level in range(depth):
@@ -40,7 +40,7 @@ def test_v7_a_result_is_another_querys_source(threads: int, depth: int) -> None:
     """V7: drivers that wait for the inner query, or for who does, leave it threads to run on."""
     session = session_of(threads)
     for _ in range(3):
-        result = nested(session, depth, "select a from t where a % 2 = 0 order by a desc").to_arrow()
+        result = nest_query(session, depth, "select a from t where a % 2 = 0 order by a desc").to_arrow()
         assert result["a"].to_pylist() == [a + depth for a in range(N_ROWS - 2, -1, -2)]
 
 
@@ -57,7 +57,7 @@ def test_v8_leaving_early_ends_them_all(threads: int) -> None:
 def test_v9_the_inner_querys_error_comes_out_once(threads: int) -> None:
     session = session_of(threads)
     with pytest.raises(qcore.ExecutionError, match="division by zero") as raised:
-        nested(session, 3, "select 1 // (a - 99999) as a from t").to_arrow()
+        nest_query(session, 3, "select 1 // (a - 99999) as a from t").to_arrow()
     assert str(raised.value).count("division by zero") == 1
 
 

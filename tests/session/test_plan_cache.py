@@ -179,9 +179,9 @@ def test_other_tables_do_not_matter(session: qcore.Session) -> None:
 def test_settings_by_which_a_query_is_planned(session: qcore.Session) -> None:
     text = "select 7 / 2 as x, count(*) from t"
     kept = value(session, text)[0]
-    session.dialect = qcore.Dialect.named("postgresql")
+    session.dialect = qcore.Dialect.find("postgresql")
     assert value(session, text) == (3, False)
-    session.dialect = qcore.Dialect.named(None)
+    session.dialect = qcore.Dialect.find(None)
     assert value(session, text) == (kept, True)
     session.time_zone = "Europe/Paris"
     assert value(session, text) == (kept, False)

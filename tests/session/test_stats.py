@@ -39,7 +39,7 @@ def operators_of(stats: dict[str, Any]) -> list[dict[str, Any]]:
     return [operator for pipeline in stats["pipelines"] for operator in pipeline["operators"]]
 
 
-def named(stats: dict[str, Any], name: str) -> dict[str, Any]:
+def find_op(stats: dict[str, Any], name: str) -> dict[str, Any]:
     (found,) = [operator for operator in operators_of(stats) if operator["name"] == name]
     return found
 
@@ -69,7 +69,7 @@ def test_v14_rows_and_bytes_are_exact(drivers: int) -> None:
         "ResultSink": (7, 0),
     }
     for name, (given, taken) in rows.items():
-        operator = named(stats, name)
+        operator = find_op(stats, name)
         for side, n_rows in (("input", given), ("output", taken)):
             if n_rows is not None:
                 assert (operator[f"{side}_rows"], operator[f"{side}_bytes"]) == (n_rows, n_rows * ROW_BYTES), (
@@ -81,8 +81,8 @@ def test_v14_rows_and_bytes_are_exact(drivers: int) -> None:
         for above, below in zip(pipeline["operators"], pipeline["operators"][1:], strict=False):
             assert above["output_rows"] == below["input_rows"], (above["name"], below["name"])
             assert above["output_bytes"] == below["input_bytes"]
-    assert named(stats, "OrderBy")["peak_bytes"] >= 300 * ROW_BYTES
-    assert stats["reserved_bytes"] == 0 and stats["peak_bytes"] >= named(stats, "OrderBy")["peak_bytes"] / drivers
+    assert find_op(stats, "OrderBy")["peak_bytes"] >= 300 * ROW_BYTES
+    assert stats["reserved_bytes"] == 0 and stats["peak_bytes"] >= find_op(stats, "OrderBy")["peak_bytes"] / drivers
 
 
 class Pushed(qcore.Operator):
@@ -222,17 +222,17 @@ def test_v14_figures_grow_while_it_runs() -> None:
     while seen < 500:
         stats = task.stats()
         assert stats["state"] == "running"
-        rows = named(stats, "Filter")["input_rows"]
+        rows = find_op(stats, "Filter")["input_rows"]
         assert seen <= rows <= 500 and rows % 100 == 0
         seen = rows
-    while not (waits := named(task.stats(), "Paced")["blocked_wall_nanos"].get("user", 0)):
+    while not (waits := find_op(task.stats(), "Paced")["blocked_wall_nanos"].get("user", 0)):
         time.sleep(0.001)
     going.set()
     assert [batch.to_pydict() for batch in task.batches()] == [{"n": [N_ROWS]}]
     stats = task.stats()
     assert stats["state"] == "finished"
-    assert named(stats, "Filter")["input_rows"] == N_ROWS
-    assert named(stats, "Paced")["blocked_wall_nanos"]["user"] >= waits
+    assert find_op(stats, "Filter")["input_rows"] == N_ROWS
+    assert find_op(stats, "Paced")["blocked_wall_nanos"]["user"] >= waits
 
 
 @pytest.mark.parametrize("end", ["failure", "cancel", "early finish"])
@@ -266,7 +266,7 @@ def test_v14_figures_stay_after_the_end(end: str) -> None:
     task.start()
     if end == "cancel":
         assert stop_at.wait(20)
-        while not named(task.stats(), "Stopping")["blocked_times"]:
+        while not find_op(task.stats(), "Stopping")["blocked_times"]:
             time.sleep(0.001)
         task.cancel()
     expected = {"failure": qcore.ExecutionError, "cancel": qcore.Cancelled}.get(end)
@@ -278,9 +278,9 @@ def test_v14_figures_stay_after_the_end(end: str) -> None:
     stats = task.stats()
     assert stats["state"] == {"failure": "failed", "cancel": "cancelled", "early finish": "finished"}[end]
     until = 300 if end == "failure" else 400
-    assert named(stats, "Source")["output_rows"] == 400
-    assert named(stats, "Failing")["output_rows"] == named(stats, "Stopping")["input_rows"] == until
-    assert named(stats, "Stopping")["drivers"][0]["input_batches"] == until // 100
+    assert find_op(stats, "Source")["output_rows"] == 400
+    assert find_op(stats, "Failing")["output_rows"] == find_op(stats, "Stopping")["input_rows"] == until
+    assert find_op(stats, "Stopping")["drivers"][0]["input_batches"] == until // 100
     assert stats["reserved_bytes"] == 0
     assert task.stats() == stats
     never.set_result(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from sorted_rows import DIRECTIONS, Key, check, ordered
+from sorted_rows import DIRECTIONS, Key, check, order_rows
 
 import qcore
 from oracle import assert_same_rows
@@ -76,7 +76,7 @@ def test_q2_drivers_work_together(keys: list[str], null_share: float, threads: i
     session = qcore.Session(threads=threads)
     session.register("t", table)
     got = session.sql(f"select * from t order by {text}").to_arrow()
-    order = ordered(table.select([name for name, _, _ in by]), by)
+    order = order_rows(table.select([name for name, _, _ in by]), by)
     assert got.equals(table.take(pa.array(order)))
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from sorted_rows import DIRECTIONS, check, ordered, sort, taken
+from sorted_rows import DIRECTIONS, check, order_rows, sort, take_rows
 
 from oracle import assert_same_rows
 from random_tables import KEY_TYPES, SIZES, random_table
@@ -62,4 +62,4 @@ def test_q2_nested_columns_travel_with_rows_of_several_drivers() -> None:
     table = random_table(53, 3000, {"k": pa.int32(), "l": pa.list_(pa.int16()), "v": pa.string()}, null_share=0.1)
     for n_drivers in (1, 3):
         got = sort(table, [("k", False, False)], n_drivers)
-        assert_same_rows(got, taken(table, ordered(table, [("k", False, False)])), ordered=True)
+        assert_same_rows(got, take_rows(table, order_rows(table, [("k", False, False)])), ordered=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from sorted_rows import DIRECTIONS, Key, ordered, taken
+from sorted_rows import DIRECTIONS, Key, order_rows, take_rows
 
 from oracle import assert_same_rows
 from qcore.errors import PlanError
@@ -22,7 +22,7 @@ def check(table: pa.Table, keys: list[Key], count: int, offset: int) -> None:
     table = table.append_column("row", pa.array(np.arange(table.num_rows)))
     keys = [*keys, ("row", False, False)]
     got = run_chain([TopN("top", Account(), keys, count, offset)], table, table.schema)
-    wanted = taken(table, ordered(table, keys)[offset : offset + count])
+    wanted = take_rows(table, order_rows(table, keys)[offset : offset + count])
     assert_same_rows(pa.Table.from_batches(got, table.schema), wanted, ordered=True, rel_tol=0, abs_tol=0)
 
 

@@ -345,7 +345,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             started.append(subprocess.Popen(command, env=own, stdout=file, stderr=file))
         return log
 
-    def told(log: Path, pattern: str) -> re.Match[str]:
+    def wait_for_line(log: Path, pattern: str) -> re.Match[str]:
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             if found := re.search(pattern, log.read_text()):
@@ -355,13 +355,13 @@ def master(tmp_path: Path) -> Iterator[str]:
 
     try:
         log = run_server("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        url = told(log, r"Starting Spark master at (spark://\S+)")[1]
+        url = wait_for_line(log, r"Starting Spark master at (spark://\S+)")[1]
         workers = [
             run_server("worker.Worker", "--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0", url)
             for host in ("127.0.0.2", "127.0.0.3")
         ]
         for log in workers:
-            told(log, "Successfully registered with master")
+            wait_for_line(log, "Successfully registered with master")
         yield url
     finally:
         for process in started:

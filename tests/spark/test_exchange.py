@@ -151,7 +151,7 @@ def test_files_read_early_are_those_of_the_result(spark: Any, exchange_dir: Path
     exchange = Exchange(spark.range(0, 4, 1, 2), str(exchange_dir))
     splits = PartitionSplits(exchange)
     assert exchange.wait(60)
-    written = {file.partition: file for file in exchange.reported()}
+    written = {file.partition: file for file in exchange.list_reported()}
     exchange.check(written)
     for wrong in ({}, {**written, 1: written[1]._replace(name="part-000001-x.arrow")}):
         with pytest.raises(ExecutionError, match="run the query again"):

@@ -24,7 +24,7 @@ from random_tables import random_table
 TYPES = {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2), "t": pa.timestamp("us")}
 
 
-def written(path: Path, rows: pa.Table, n_partitions: int = 3, page_rows: int = 500) -> PageFile:
+def write_pages(path: Path, rows: pa.Table, n_partitions: int = 3, page_rows: int = 500) -> PageFile:
     """Pages of the rows, in partitions by turns."""
     writer = PageFileWriter(str(path), rows.schema, 1)
     for number, batch in enumerate(rows.combine_chunks().to_batches(max_chunksize=page_rows)):
@@ -37,7 +37,7 @@ def written(path: Path, rows: pa.Table, n_partitions: int = 3, page_rows: int = 
 def test_a_table_of_pages(tmp_path: Path) -> None:
     """A query reads all partitions, or some; the table and its splits travel as bytes."""
     rows = random_table(1, 10_000, TYPES, 0.1)
-    halves = [written(tmp_path / "a", rows.slice(0, 6000)), written(tmp_path / "b", rows.slice(6000))]
+    halves = [write_pages(tmp_path / "a", rows.slice(0, 6000)), write_pages(tmp_path / "b", rows.slice(6000))]
     table = PagesTable(rows.schema, halves, 3, ("k",))
     assert (table.n_rows, table.n_bytes) == (10_000, sum(map(os.path.getsize, (tmp_path / "a", tmp_path / "b"))))
     session = qcore.Session(threads=2)
@@ -58,7 +58,7 @@ def test_a_table_of_pages(tmp_path: Path) -> None:
 
 def test_splits_have_few_bytes(tmp_path: Path) -> None:
     rows = pa.table({"k": pa.array(range(0, 3_000_000_000, 1000), pa.int64())})
-    table = PagesTable(rows.schema, [written(tmp_path / "a", rows, 1, 32_768)])
+    table = PagesTable(rows.schema, [write_pages(tmp_path / "a", rows, 1, 32_768)])
     splits = table.splits(("k",), None, 1)
     assert len(splits) < 1.3 * table.n_bytes / SPLIT_BYTES
     assert all(split.n_bytes <= SPLIT_BYTES for split in splits)
@@ -67,7 +67,7 @@ def test_splits_have_few_bytes(tmp_path: Path) -> None:
 
 def test_what_is_no_page_is_refused(tmp_path: Path) -> None:
     rows = random_table(1, 1000, TYPES)
-    file = written(tmp_path / "a", rows)
+    file = write_pages(tmp_path / "a", rows)
     with pytest.raises(QcoreError, match="a page of partition 1, of 1"):
         PagesTable(rows.schema, [file])
     table = PagesTable(rows.schema, [file], 3)

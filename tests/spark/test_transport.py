@@ -29,7 +29,7 @@ FRONTENDS = (
 )
 
 
-def collected(spark: Any, runner: Any) -> Any:
+def collect_bytes(spark: Any, runner: Any) -> Any:
     job = SparkJob(spark, "test", lambda: spark.sparkContext.parallelize([b""], 1).mapPartitions(runner).collect())
     job.start()
     assert job.wait(120)
@@ -44,7 +44,7 @@ def test_a_worker_does_not_import_the_frontends() -> None:
 
 def test_another_version_on_an_executor(spark: Any) -> None:
     with pytest.raises(ExecutionError) as caught:
-        collected(spark, task_runner(b"", "9.9", 1, REMEDY))
+        collect_bytes(spark, task_runner(b"", "9.9", 1, REMEDY))
     told = str(caught.value)
     assert told.startswith(f"qcore {VERSION} is installed, and the query needs 9.9: install qcore there, or ship its")
     assert "spark.archives" in told and "\n" not in told
@@ -53,7 +53,7 @@ def test_another_version_on_an_executor(spark: Any) -> None:
 def test_no_qcore_on_an_executor(spark: Any) -> None:
     runner = task_runner(b"", VERSION, 1, REMEDY)
 
-    def hidden(tasks: Iterator[bytes]) -> Iterator[bytes]:
+    def hide_modules(tasks: Iterator[bytes]) -> Iterator[bytes]:
         import sys
 
         held = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "qcore"}
@@ -69,13 +69,13 @@ def test_no_qcore_on_an_executor(spark: Any) -> None:
     with pytest.raises(
         ExecutionError, match=r"^qcore cannot be imported \(.*\): install qcore there, or ship its wheel"
     ):
-        collected(spark, hidden)
+        collect_bytes(spark, hide_modules)
 
 
 def test_little_memory(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = task_runner(b"", VERSION, 1 << 40, REMEDY)
 
-    def limited(tasks: Iterator[bytes]) -> Iterator[bytes]:
+    def limit_memory(tasks: Iterator[bytes]) -> Iterator[bytes]:
         import resource
 
         before = resource.getrlimit(resource.RLIMIT_AS)
@@ -86,7 +86,7 @@ def test_little_memory(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             resource.setrlimit(resource.RLIMIT_AS, before)
 
     with pytest.raises(ExecutionError, match=r"gives a Python worker 524288 MB \(spark\.executor\.pyspark\.memory"):
-        collected(spark, limited)
+        collect_bytes(spark, limit_memory)
     assert memory_limit_here(None) is None and memory_limit_here(7) == 7
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
     with pytest.raises(MemoryLimitError, match=r"gives this Python worker 1 MB .* at least \d+ MB are needed"):

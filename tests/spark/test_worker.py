@@ -192,12 +192,12 @@ def test_a_task_that_is_interrupted(rows: str, folder: QueryFolder, monkeypatch:
     _, given = first_task(rows, folder)
     reached = threading.Event()
 
-    def interrupted(self: Any, timeout: float | None = None) -> None:
+    def raise_interrupt(self: Any, timeout: float | None = None) -> None:
         monkeypatch.undo()
         reached.set()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(qcore.Task, "wait", interrupted)
+    monkeypatch.setattr(qcore.Task, "wait", raise_interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_task(given)
     assert reached.is_set()

@@ -21,10 +21,10 @@ WITHOUT_PLACE = {
 @pytest.fixture(autouse=True)
 def _refusals_have_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     binding: Any = import_module("qcore.sql.bind")
-    planned = binding._planned
+    planned = binding._plan_text
     missing: list[str] = []
 
-    def watched(*arguments: Any, **named: Any) -> Any:
+    def plan_and_watch(*arguments: Any, **named: Any) -> Any:
         try:
             return planned(*arguments, **named)
         except PlanError as error:
@@ -34,6 +34,6 @@ def _refusals_have_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 missing.append(message)
             raise
 
-    monkeypatch.setattr(binding, "_planned", watched)
+    monkeypatch.setattr(binding, "_plan_text", plan_and_watch)
     yield
     assert not missing, f"a message without a line and a caret below the place: {missing}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bound_queries import parsed, place_of_rows
+from bound_queries import parse_expression, place_of_rows
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
@@ -147,7 +147,7 @@ def test_what_is_no_node_has_no_place() -> None:
 
 def test_what_a_text_names_is_read_once_a_text() -> None:
     """A view is bound by the same binder over its own text."""
-    made, _ = parsed("a, b from t")
+    made, _ = parse_expression("a, b from t")
     assert made.read_columns is made.read_columns
     assert made.read_columns == read_columns(made.source.tokens)
     assert not made.has_columns_calls
@@ -158,7 +158,7 @@ def test_what_a_text_names_is_read_once_a_text() -> None:
 
 def test_an_exact_node_has_the_columns_of_the_relation() -> None:
     """In their order, a repeated one under a new name."""
-    made, _ = parsed("1")
+    made, _ = parse_expression("1")
     assert [made.names.new(name) for name in ("a", "b")] == ["a", "b"]
     node = Values("v", DATA.schema, DATA)
     same_columns = made.exact(Relation(node, [Named("p", "a"), Named("q", "b")]))

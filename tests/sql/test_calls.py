@@ -7,7 +7,7 @@ from datetime import date
 
 import pyarrow as pa
 import pytest
-from bound_queries import parsed, place_of_rows
+from bound_queries import parse_expression, place_of_rows
 
 import qcore
 from qcore.errors import PlanError
@@ -25,7 +25,7 @@ ROW = pa.table({"s": [{"a": 1}], "d": [date(2020, 2, 29)], "t": ["abC"], "i": [-
 
 def special(call: str, dialect: Dialect = QCORE) -> Bound | None:
     """What the unit makes of a call that the parser leaves as written."""
-    made, node = parsed(call, dialect)
+    made, node = parse_expression(call, dialect)
     return bind_special(made, node.name, node.expressions, AT)
 
 
@@ -70,7 +70,7 @@ def test_q1_arguments_without_names_are_refused(call: str, said: str) -> None:
 
 def test_q1_age_of_one_date_is_counted_from_the_day_of_the_query() -> None:
     """All ages of a query are counted from the moment at which its planning began."""
-    made, node = parsed("age(d)")
+    made, node = parse_expression("age(d)")
     value = bind_special(made, node.name, node.expressions, AT)
     assert value is not None and isinstance(value.expr, Call)
     today, day = value.expr.arguments
@@ -88,7 +88,7 @@ def test_q1_age_of_one_date_is_counted_from_the_day_of_the_query() -> None:
     ],
 )
 def test_q1_operators_with_a_class_of_their_own(expression: str, node: str, expected: object) -> None:
-    made, parsed_node = parsed(expression)
+    made, parsed_node = parse_expression(expression)
     assert type(parsed_node).__name__ == node
     if node in READERS:
         assert READERS[node](made, parsed_node, AT).type == (pa.bool_() if node == "RegexpILike" else pa.int64())
@@ -97,6 +97,6 @@ def test_q1_operators_with_a_class_of_their_own(expression: str, node: str, expe
 
 @pytest.mark.parametrize("operator", ["->", "->>"])
 def test_q1_paths_into_json_are_refused_by_name(operator: str) -> None:
-    made, node = parsed(f"t {operator} 'a'")
+    made, node = parse_expression(f"t {operator} 'a'")
     with pytest.raises(PlanError, match=r"-> and ->> read JSON, which is not supported; s\['field'\]"):
         READERS[type(node).__name__](made, node, AT)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bound_queries import binder, parsed, place_of_rows
+from bound_queries import binder, parse_expression, place_of_rows
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
@@ -30,8 +30,8 @@ def place(level: Level | None = None, **what: Any) -> Place:
     return place_of_rows(TABLES, SCHEMA, level, **what)
 
 
-def found(name: str, at: Place) -> Bound | None:
-    made, node = parsed(name)
+def find_column(name: str, at: Place) -> Bound | None:
+    made, node = parse_expression(name)
     return resolve(made, at, column_parts(node))
 
 
@@ -46,18 +46,18 @@ def found(name: str, at: Place) -> Bound | None:
     ],
 )
 def test_q1_the_parts_of_a_name(written: str, parts: list[Part]) -> None:
-    assert column_parts(parsed(written)[1]) == parts
+    assert column_parts(parse_expression(written)[1]) == parts
 
 
 def test_q1_a_star_is_no_value() -> None:
-    made, node = parsed("t.*")
+    made, node = parse_expression("t.*")
     with pytest.raises(PlanError, match=r"t\.\* is only allowed in a select list"):
         bind_column(made, node, place())
 
 
 def test_q1_a_column_has_a_name() -> None:
-    _, node = parsed("a")
-    node.set("this", parsed("1")[1])
+    _, node = parse_expression("a")
+    node.set("this", parse_expression("1")[1])
     with pytest.raises(NotBound, match="a column has a name"):
         column_parts(node)
 
@@ -72,7 +72,7 @@ def test_q1_a_column_has_a_name() -> None:
     ],
 )
 def test_q1_columns(written: str, expected: Column, type: pa.DataType) -> None:
-    value = found(written, place())
+    value = find_column(written, place())
     assert value is not None and isinstance(value.expr, Column)
     assert (value.expr.name, value.type) == (expected.name, type)
 
@@ -82,30 +82,30 @@ def test_q1_columns(written: str, expected: Column, type: pa.DataType) -> None:
     [("r.f", pa.int32()), ("t.r.f", pa.int32()), ("r.g.h", pa.string()), ("t.r.g", INNER), ("t.u.a", pa.string())],
 )
 def test_q1_fields_of_structs(written: str, type: pa.DataType) -> None:
-    value = found(written, place())
+    value = find_column(written, place())
     assert value is not None and not isinstance(value.expr, Column)
     assert value.type == type
 
 
 @pytest.mark.parametrize("written", ["b", "t.b", "v.a", "s.t.a"])
 def test_q1_names_of_nothing(written: str) -> None:
-    assert found(written, place()) is None
+    assert find_column(written, place()) is None
 
 
 @pytest.mark.parametrize("written", ["a", "a.f.g"])
 def test_q1_a_column_of_two_tables_is_refused(written: str) -> None:
     with pytest.raises(PlanError, match=r"'a' is in more than one table; write t\.a or u\.a"):
-        found(written, place())
+        find_column(written, place())
 
 
 def test_q1_a_table_s_name_is_its_row() -> None:
-    value = found("t", place())
+    value = find_column("t", place())
     assert value is not None
     assert value.type == pa.struct([("a", pa.int64()), ("r", SCHEMA.field("r").type), ("u", SCHEMA.field("u").type)])
 
 
 def test_q1_a_table_s_row_needs_all_columns_of_the_table() -> None:
-    made, node = parsed("t")
+    made, node = parse_expression("t")
     made.is_narrowed = True
     with pytest.raises(NeedsAllColumns):
         resolve(made, place(), column_parts(node))
@@ -113,7 +113,7 @@ def test_q1_a_table_s_row_needs_all_columns_of_the_table() -> None:
 
 def test_q1_a_lambda_s_parameter_is_before_a_column() -> None:
     at = place(parameters={"a": Bound(lit("p"), pa.string()), "r": Bound(lit(None), INNER)})
-    value, field = found("A", at), found("r.h", at)
+    value, field = find_column("A", at), find_column("r.h", at)
     assert value is not None and value.type == pa.string()
     assert field is not None and field.type == pa.string()
 
@@ -128,16 +128,16 @@ class _Aliases:
 @pytest.mark.parametrize(("aliases_first", "of_r"), [(False, SCHEMA.field("r").type), (True, pa.bool_())])
 def test_q1_aliases_come_first_or_last(aliases_first: bool, of_r: pa.DataType) -> None:
     at = place(aliases=_Aliases(), aliases_first=aliases_first)
-    types = [value and value.type for value in (found("r", at), found("s", at), found("t.r", at))]
+    types = [value and value.type for value in (find_column("r", at), find_column("s", at), find_column("t.r", at))]
     assert types == [of_r, pa.bool_(), SCHEMA.field("r").type]
 
 
 def test_q1_the_column_of_a_group_is_before_an_alias() -> None:
     grouping = Grouping(binder())
     at = place(aliases=_Aliases(), aliases_first=True, grouping=grouping)
-    assert getattr(found("r", at), "type", None) == pa.bool_()
+    assert getattr(find_column("r", at), "type", None) == pa.bool_()
     grouping.keys.append(("r", Bound(col("r"), SCHEMA.field("r").type)))
-    assert getattr(found("r", at), "type", None) == SCHEMA.field("r").type
+    assert getattr(find_column("r", at), "type", None) == SCHEMA.field("r").type
 
 
 def outer_and_inner(ceiling: int | None = None) -> tuple[Place, Place]:
@@ -149,21 +149,21 @@ def outer_and_inner(ceiling: int | None = None) -> tuple[Place, Place]:
 
 def test_q1_a_name_of_the_query_around_is_captured_once() -> None:
     _, inner = outer_and_inner()
-    own, outer, again = found("b", inner), found("t.a", inner), found("T.A", inner)
+    own, outer, again = find_column("b", inner), find_column("t.a", inner), find_column("T.A", inner)
     assert own is not None and isinstance(own.expr, Column)
     assert outer is not None and isinstance(outer.expr, OuterColumn) and outer.type == pa.int64()
     assert again is not None and same(again.expr, outer.expr)
     level = inner.scope.level
     assert [repr(value.expr) for value in level.captured.values()] == [repr(col("a"))]
-    assert found("r.f", inner) is not None and len(level.captured) == 2
-    assert found("nothing", inner) is None and len(level.captured) == 2
+    assert find_column("r.f", inner) is not None and len(level.captured) == 2
+    assert find_column("nothing", inner) is None and len(level.captured) == 2
 
 
 def test_q1_levels_below_a_ceiling_alone_are_seen() -> None:
     _, inner = outer_and_inner(ceiling=0)
-    assert found("b", inner) is not None
-    assert found("t.a", inner) is None
-    made, node = parsed("b")
+    assert find_column("b", inner) is not None
+    assert find_column("t.a", inner) is None
+    made, node = parse_expression("b")
     assert resolve(made, inner, column_parts(node), below=1) is None
 
 
@@ -178,12 +178,12 @@ def test_q1_levels_below_a_ceiling_alone_are_seen() -> None:
 )
 def test_q1_an_unknown_name_is_told_those_there_are(written: str, said: str) -> None:
     _, inner = outer_and_inner()
-    made, node = parsed(written)
+    made, node = parse_expression(written)
     with pytest.raises(PlanError, match=said):
         bind_column(made, node, inner)
 
 
 def test_q1_an_unknown_name_without_any_table() -> None:
-    made, node = parsed("a")
+    made, node = parse_expression("a")
     with pytest.raises(PlanError, match="unknown column 'a': no table is named before it"):
         bind_column(made, node, place_of_rows({}, pa.schema([])))

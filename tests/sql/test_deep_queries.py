@@ -20,7 +20,7 @@ def chain(operator, n, term):
     return operator.join(map(term, range(n)))
 
 
-def nested(opens, n, closes, inner="a"):
+def nest_text(opens, n, closes, inner="a"):
     return opens * n + inner + closes * n
 
 
@@ -47,10 +47,10 @@ def expected(text):
         f"select case {chain(' ', 300, lambda i: f'when a = {i + 2} then {i}')} end as x from t",
         f"select a from t where a in ({chain(', ', 10_000, str)})",
         f"select a from t where s not in ({chain(', ', 10_000, lambda i: chr(39) + str(i) + chr(39))})",
-        f"select {nested('(1 + ', 60, ')')} as x from t",
-        f"select {nested('case when b then 1 else ', 60, ' end')} as x from t",
-        f"select a from {nested('(select a from ', 60, ')', 't')}",
-        f"select a from t where {nested('not ', 60, '', 'b')}",
+        f"select {nest_text('(1 + ', 60, ')')} as x from t",
+        f"select {nest_text('case when b then 1 else ', 60, ' end')} as x from t",
+        f"select a from {nest_text('(select a from ', 60, ')', 't')}",
+        f"select a from t where {nest_text('not ', 60, '', 'b')}",
         f"with c0 as (select a from t), {chain(', ', 300, lambda i: f'c{i + 1} as (select a + 1 as a from c{i})')} "
         "select a from c300",
     ],
@@ -64,18 +64,18 @@ def test_long_and_deep_ones_have_answers(text):
     ("opens", "closes"), [("(", ")"), ("abs(", ")"), ("case when b then 1 else ", " end"), ("- ", "")]
 )
 def test_deep_ones_have_answers(opens, closes):
-    text = f"select {nested(opens, 300, closes)} as x from t"
+    text = f"select {nest_text(opens, 300, closes)} as x from t"
     assert answer(text) == expected(text)
 
 
 @pytest.mark.parametrize(("opens", "closes"), [("(", ")"), ("abs(", ")"), ("case when b then 1 else ", " end")])
 def test_what_is_nested_too_deeply_is_refused(opens, closes):
     with pytest.raises(PlanError, match="nested too deeply"):
-        answer(f"select {nested(opens, 3000, closes)} as x from t")
+        answer(f"select {nest_text(opens, 3000, closes)} as x from t")
 
 
 def test_deep_subqueries_and_long_chains_of_divisions_have_answers():
-    text = f"select a from {nested('(select a from ', 300, ') as q', 't')}"
+    text = f"select a from {nest_text('(select a from ', 300, ') as q', 't')}"
     assert answer(text) == expected(text)
     text = f"select {chain(' / ', 300, lambda i: 'a')} as x from t"
     assert answer(text) == expected(text)

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from bound_queries import SCHEMAS, check, parsed, place_of_rows, rows
+from bound_queries import SCHEMAS, check, parse_expression, place_of_rows, rows
 
 import qcore
 from oracle import assert_same_rows
@@ -22,9 +22,9 @@ COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.in
 AT = place_of_rows({"t": tuple(Named(name, name) for name in COLUMNS.names)}, COLUMNS)
 
 
-def refused(query: str, said: str, dialect: str = "qcore") -> None:
+def assert_refuses(query: str, said: str, dialect: str = "qcore") -> None:
     with pytest.raises(PlanError, match=re.escape(said)):
-        plan_query(query, SCHEMAS, Dialect.named(dialect))
+        plan_query(query, SCHEMAS, Dialect.find(dialect))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def refused(query: str, said: str, dialect: str = "qcore") -> None:
     ],
 )
 def test_q1_scalar_functions(call: str, type: pa.DataType) -> None:
-    made, node = parsed(call)
+    made, node = parse_expression(call)
     assert bind_function(made, node, AT).type == type
 
 
@@ -86,7 +86,7 @@ def test_q1_answers_are_duckdb_s(query: str) -> None:
     ],
 )
 def test_q1_calls_that_are_refused(query: str, said: str) -> None:
-    refused(query, said)
+    assert_refuses(query, said)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_q1_calls_that_are_refused(query: str, said: str) -> None:
     ],
 )
 def test_q1_calls_where_none_may_be(query: str, said: str) -> None:
-    refused(query, said)
+    assert_refuses(query, said)
 
 
 def test_q1_an_aggregate_of_outer_columns_alone_is_the_outer_query_s() -> None:
@@ -128,7 +128,7 @@ def test_q1_explode_is_unnest_in_spark_s_dialect_alone() -> None:
     table = pa.table({"l": [[1, 2], [], [3]]})
     found = qcore.sql("select explode(l) as x from t", {"t": table}, dialect="spark").to_arrow()
     assert sorted(found["x"].to_pylist()) == [1, 2, 3]
-    refused("select explode(l) from t", "explode")
+    assert_refuses("select explode(l) from t", "explode")
 
 
 def test_q1_a_moment_is_one_in_the_whole_query() -> None:
@@ -147,7 +147,7 @@ def test_q1_a_moment_is_one_in_the_whole_query() -> None:
     ],
 )
 def test_q1_sides_of_trim(call: str, name: str) -> None:
-    made, node = parsed(call)
+    made, node = parse_expression(call)
     assert type(node).__name__ == "Trim"
     expr: Any = READERS["Trim"](made, node, AT).expr
     assert expr.function == name

@@ -6,7 +6,7 @@ import pytest
 
 from qcore.errors import PlanError
 from qcore.functions.dialect import QCORE, Dialect
-from qcore.sql.parse import located, parse
+from qcore.sql.parse import locate_message, parse
 
 ERRORS = {
     "select a frm t where": "syntax error at 't', line 1, column 14",
@@ -25,9 +25,9 @@ def test_syntax_errors_have_a_place(query: str) -> None:
 
 
 def test_a_caret_stands_below_the_place() -> None:
-    assert located("wrong", "select foo\nfrom bar", 16, 18) == "wrong, line 2, column 6\n  from bar\n       ^^^"
+    assert locate_message("wrong", "select foo\nfrom bar", 16, 18) == "wrong, line 2, column 6\n  from bar\n       ^^^"
     long = f"select {' ' * 300}foo from t"
-    message, shown, pointer = located("wrong", long, 307, 309).split("\n")
+    message, shown, pointer = locate_message("wrong", long, 307, 309).split("\n")
     assert message == "wrong, line 1, column 308"
     assert shown[pointer.index("^") :].startswith("foo") and len(shown) < 130
 

@@ -20,7 +20,7 @@ U = pa.table({"a": [2, 3, 4], "f": [True, False, True], "g": ["p", "q", "r"]})
 SCHEMAS = {"t": T.schema, "u": U.schema}
 
 
-def scanned(text: str, views: dict[str, str] | None = None) -> list[tuple[str, ...]]:
+def scan_columns(text: str, views: dict[str, str] | None = None) -> list[tuple[str, ...]]:
     """The columns of each scan of the plan that the binder makes."""
     plan = plan_query(text, SCHEMAS, QCORE, views).plan
     return sorted(node.columns for node in plan.walk() if isinstance(node, Scan))
@@ -67,15 +67,15 @@ T_ALL, U_ALL = ("a", "b", "c", "d e"), ("a", "f", "g")
     ],
 )
 def test_columns_of_scans(text: str, columns: list[tuple[str, ...]]) -> None:
-    assert scanned(text) == sorted(columns)
+    assert scan_columns(text) == sorted(columns)
 
 
 def test_a_view_has_words_of_its_own() -> None:
     views = {"v": "select f, a from u", "w": "select * from u"}
-    assert scanned("select f from v", views) == [("a", "f")]
-    assert scanned("select f from w", views) == [U_ALL]
-    assert scanned("select * from v", views) == [("a", "f")]
-    assert scanned("select v from v", views) == [U_ALL]
+    assert scan_columns("select f from v", views) == [("a", "f")]
+    assert scan_columns("select f from w", views) == [U_ALL]
+    assert scan_columns("select * from v", views) == [("a", "f")]
+    assert scan_columns("select v from v", views) == [U_ALL]
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_answers_are_those_over_all_columns(text: str, monkeypatch: pytest.Monke
         return sorted(map(repr, result.to_arrow().to_pylist())), result.schema.names
 
     found = answer()
-    planned = bind._planned
+    planned = bind._plan_text
 
     def over_all(*arguments: Any, may_narrow: bool) -> Any:
         return planned(*arguments, may_narrow=False)
 
-    monkeypatch.setattr(bind, "_planned", over_all)
+    monkeypatch.setattr(bind, "_plan_text", over_all)
     assert answer() == found
 
 

@@ -8,7 +8,7 @@ from bound_queries import binder
 import qcore
 from qcore.plan.nodes import Shared, SharedRead, SortKey, Values
 from qcore.sql.binder import Binder
-from qcore.sql.row_numbers import number_rows, numbered
+from qcore.sql.row_numbers import number_and_copy, number_rows
 from qcore.sql.scope import Named, Rows, TableNames
 
 DATA = pa.table({"a": [30, 10, 20], "b": ["x", "y", "z"]})
@@ -33,7 +33,7 @@ def test_q1_numbers_begin_with_1_in_the_order_of_the_keys() -> None:
 
 def test_q1_the_copy_has_the_same_rows_under_other_names() -> None:
     of = binder()
-    shared, number, copy, copied_number = numbered(of, rows(of))
+    shared, number, copy, copied_number = number_and_copy(of, rows(of))
     assert isinstance(shared, Shared) and isinstance(copy.node, SharedRead) and copy.node.of == shared.id
     assert number != copied_number
     assert not set(shared.schema.names) & set(copy.node.schema.names)

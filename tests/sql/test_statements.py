@@ -19,7 +19,7 @@ from qcore.sql.statements import (
     SetSetting,
     ShowTables,
     Summarize,
-    quoted,
+    quote_name,
     read_statement,
     split_statements,
 )
@@ -96,7 +96,7 @@ def test_statements(text: str, statement: object) -> None:
 
 
 def test_names_in_quotes() -> None:
-    assert quoted('a"b') == '"a""b"'
+    assert quote_name('a"b') == '"a""b"'
 
 
 @pytest.mark.parametrize("text", ["describe 'a", 'create table "x as select 1', "show /* t"])

@@ -18,7 +18,7 @@ sqlglot = pytest.importorskip("sqlglot")
 
 def type_of(text: str, syntax: str = "duckdb", dialect: Dialect | None = None) -> pa.DataType:
     cast = sqlglot.parse_one(f"select cast(x as {text})", read=syntax).expressions[0]
-    return read_type(cast.args["to"], dialect or Dialect.named("spark" if syntax == "spark" else "qcore"))
+    return read_type(cast.args["to"], dialect or Dialect.find("spark" if syntax == "spark" else "qcore"))
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, place: Any, differences: int) -> None:
                 kinds[report.kind] += 1
                 found += 1
                 if kinds[report.kind] <= SHOWN_EACH:
-                    print(fuzzer.explained(place.value, report), flush=True)
+                    print(fuzzer.explain_case(place.value, report), flush=True)
             place.value += 1
             if time.monotonic() - shown > 30:
                 shown = time.monotonic()
@@ -90,7 +90,7 @@ def explain_death(options: argparse.Namespace, number: int, signal: int) -> None
             death = Difference(f"signal {signal}", f"the process died of signal {signal}", way)
             if dies(Case(tuple(fuzzer.tables(number).tables), fuzzer.query(number), way)) is not None:
                 break
-        print(fuzzer.explained(number, death, dies), flush=True)
+        print(fuzzer.explain_case(number, death, dies), flush=True)
         fuzzer.close()
 
 

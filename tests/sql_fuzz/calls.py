@@ -7,7 +7,7 @@ from dataclasses import replace
 from sql_fuzz.expressions import Expressions
 from sql_fuzz.tables import BOOL, DECIMALS, ELEMENTS, FLOAT, INT, TEXT, Facts, Kind
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, optional
-from sql_fuzz.values import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE, Value, made
+from sql_fuzz.values import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE, Value, compose
 
 
 def aggregate_call(make: Expressions) -> Value:
@@ -27,18 +27,18 @@ def aggregate_call(make: Expressions) -> Value:
         return ordered_call(make, where)
     counted = Facts(INT, ROWS_MAX)
     if name == "count(*)":
-        return made(counted, "count(*)", where)
+        return compose(counted, "count(*)", where)
     if name in ("count", "count distinct"):
         kinds = [column.facts.kind for column in make.columns if column.facts.exact]
         distinct = "distinct " if " " in name else ""
         kind = rng.choice([*(kind for kind in kinds if kind in HASHABLE), INT])
-        return made(counted, f"count({distinct}", make.exact_value(kind, 1).tree, ")", where)
+        return compose(counted, f"count({distinct}", make.exact_value(kind, 1).tree, ")", where)
     if name in ("bool_and", "bool_or"):
-        return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
+        return compose(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
     if name in ("min", "max"):
         kind = make.present_kind(COMPARABLE) if rng.random() < 0.7 else rng.choice(SELECTABLE)
         value = make.exact_value(kind, 1)
-        return made(value.facts, f"{name}(", value.tree, ")", where)
+        return compose(value.facts, f"{name}(", value.tree, ")", where)
     return sum_of(make, name, where)
 
 
@@ -50,13 +50,13 @@ def rare_call(make: Expressions, where: Listed) -> Value:
         return of_all_values(make, name, where)
     if name.startswith("bit_"):
         value = make.exact_value(INT, 1)
-        return made(Facts(INT, INT_MAX), f"{name}(cast(", value.tree, " as bigint))", where)
+        return compose(Facts(INT, INT_MAX), f"{name}(cast(", value.tree, " as bigint))", where)
     numbers = [make.column(INT, lambda facts: facts.limit <= 2**20) or make.literal(INT) for _ in range(2)]
     facts = Facts(FLOAT, 2**60, exact=False)
     if name == "median":
-        return made(facts, "median(cast(", numbers[0].tree, " as double))", where)
+        return compose(facts, "median(cast(", numbers[0].tree, " as double))", where)
     first, second = numbers[0].tree, numbers[1].tree
-    return made(facts, f"{name}(cast(", first, " as double), cast(", second, " as double))", where)
+    return compose(facts, f"{name}(cast(", first, " as double), cast(", second, " as double))", where)
 
 
 def ordered_call(make: Expressions, where: Listed) -> Value:
@@ -65,11 +65,11 @@ def ordered_call(make: Expressions, where: Listed) -> Value:
     name = rng.choice(["string_agg", "string_agg", "array_agg", "array_agg", "first", "last"])
     kind = TEXT if name == "string_agg" else rng.choice([INT, TEXT] if name == "array_agg" else COMPARABLE)
     # A constant would be taken for a column's place by one parser.
-    value = make.column(kind, lambda facts: facts.exact) or made(Facts(TEXT), "upper('a')")
+    value = make.column(kind, lambda facts: facts.exact) or compose(Facts(TEXT), "upper('a')")
     if value.kind != kind:
         name = "string_agg"
     elif rng.random() < 0.5:
-        value = made(value.facts, "coalesce(", value.tree, ", ", value.tree, ")")
+        value = compose(value.facts, "coalesce(", value.tree, ", ", value.tree, ")")
     key = (make.column(make.present_kind(COMPARABLE), lambda facts: facts.exact) or value).tree
     distinct = rng.random() < 0.3 and name in ("string_agg", "array_agg")
     keys: list[Part] = [key, rng.choice([" nulls first, ", " desc nulls last, "])]
@@ -77,15 +77,15 @@ def ordered_call(make: Expressions, where: Listed) -> Value:
     order = Fixed(" order by ", *([] if distinct else keys), value.tree, last)
     before = f"{name}({'distinct ' if distinct else ''}"
     if name == "string_agg":
-        return made(Facts(TEXT), before, Fixed(value.tree), ", ','", order, ")", where)
+        return compose(Facts(TEXT), before, Fixed(value.tree), ", ','", order, ")", where)
     if name == "array_agg":
         of_lists = next(lists for lists, element in ELEMENTS.items() if element == kind)
         if kind == INT:
             # Lists of narrow integers are not cast to wide ones.
-            value = made(value.facts, "cast(", value.tree, " as bigint)")
+            value = compose(value.facts, "cast(", value.tree, " as bigint)")
             order = Fixed(" order by ", *([] if distinct else keys), value.tree, last)
-        return made(replace(value.facts, kind=of_lists), before, Fixed(value.tree), order, ")", where)
-    return made(value.facts, Dialects(f"{name}(", f"{name}_value("), Fixed(value.tree), order, ")", where)
+        return compose(replace(value.facts, kind=of_lists), before, Fixed(value.tree), order, ")", where)
+    return compose(value.facts, Dialects(f"{name}(", f"{name}_value("), Fixed(value.tree), order, ")", where)
 
 
 def of_all_values(make: Expressions, name: str, where: Listed) -> Value:
@@ -94,10 +94,14 @@ def of_all_values(make: Expressions, name: str, where: Listed) -> Value:
     value = make.exact_value(make.present_kind(COMPARABLE), 1)
     if name == "mode":
         # Constants are no order to one parser.
-        value = make.column(make.present_kind(COMPARABLE), lambda facts: facts.exact) or made(Facts(TEXT), "upper('a')")
+        value = make.column(make.present_kind(COMPARABLE), lambda facts: facts.exact) or compose(
+            Facts(TEXT), "upper('a')"
+        )
         order = rng.choice([" order by ", " order by "]), value.tree, rng.choice(["", " desc"])
-        return made(value.facts, "mode(", Fixed(value.tree, *order), ")", where)
-    return made(value.facts, "quantile_disc(", value.tree, f", {rng.choice(['0', '0.25', '0.5', '0.9', '1'])})", where)
+        return compose(value.facts, "mode(", Fixed(value.tree, *order), ")", where)
+    return compose(
+        value.facts, "quantile_disc(", value.tree, f", {rng.choice(['0', '0.25', '0.5', '0.9', '1'])})", where
+    )
 
 
 def sum_of(make: Expressions, name: str, where: Listed) -> Value:
@@ -115,16 +119,16 @@ def sum_of(make: Expressions, name: str, where: Listed) -> Value:
             facts = Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite)
             # Of narrow integers it is a wider type there; of floats both give doubles.
             text = "bigint" if kind == INT else "double"
-            return made(facts, f"cast(sum({distinct}", value.tree, ")", where, f" as {text})")
+            return compose(facts, f"cast(sum({distinct}", value.tree, ")", where, f" as {text})")
         # The sum's digits are 38 there and ten more than the argument's here.
         wide = Kind("decimal", 38, kind.scale)
-        return made(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
+        return compose(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
     if name.startswith(("stddev", "var")) and value.facts.limit > 2**20:
         value = make.literal(INT)
     # The average of decimals is a double there and a decimal here.
     facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
     name, distinct = name.split(" ")[0], "distinct " if " " in name else ""
-    return made(facts, f"{name}({distinct}cast(", value.tree, " as double))", where)
+    return compose(facts, f"{name}({distinct}cast(", value.tree, " as double))", where)
 
 
 def call_in_window(make: Expressions) -> Value:
@@ -141,25 +145,25 @@ def call_in_window(make: Expressions) -> Value:
         return of_all_values(make, name, where)
     if name == "median":
         value = make.column(INT, lambda facts: facts.limit <= 2**20) or make.literal(INT)
-        return made(Facts(FLOAT, 2**60, exact=False), "median(cast(", value.tree, " as double))", where)
+        return compose(Facts(FLOAT, 2**60, exact=False), "median(cast(", value.tree, " as double))", where)
     if name == "count(*)":
-        return made(Facts(INT, ROWS_MAX), "count(*)", where)
+        return compose(Facts(INT, ROWS_MAX), "count(*)", where)
     if name in ("bool_and", "bool_or"):
-        return made(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
+        return compose(Facts(BOOL), f"{name}(", make.condition(1).tree, ")", where)
     if name == "count distinct":
         value = make.exact_value(make.present_kind(COMPARABLE), 1)
-        return made(Facts(INT, ROWS_MAX), "count(distinct ", value.tree, ")", where)
+        return compose(Facts(INT, ROWS_MAX), "count(distinct ", value.tree, ")", where)
     kind = rng.choice([INT, INT, FLOAT, DECIMALS[0], DECIMALS[2]]) if name in ("sum", "avg") else None
     if kind is None:
         kind = make.present_kind(COMPARABLE)
         value = make.exact_value(kind, 1)
-        return made(Facts(INT, ROWS_MAX) if name == "count" else value.facts, f"{name}(", value.tree, ")", where)
+        return compose(Facts(INT, ROWS_MAX) if name == "count" else value.facts, f"{name}(", value.tree, ")", where)
     value = make.exact_value(kind, 1)
     if value.facts.limit > 2**30:
         value = make.literal(kind)
     if name == "avg":
         facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
-        return made(facts, "avg(cast(", value.tree, " as double))", where)
+        return compose(facts, "avg(cast(", value.tree, " as double))", where)
     if kind.family == "decimal":
-        return made(Facts(Kind("decimal", 38, kind.scale), 10**20), "sum(", value.tree, ")", where)
-    return made(Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite), "sum(", value.tree, ")", where)
+        return compose(Facts(Kind("decimal", 38, kind.scale), 10**20), "sum(", value.tree, ")", where)
+    return compose(Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite), "sum(", value.tree, ")", where)

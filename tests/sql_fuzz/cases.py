@@ -68,7 +68,7 @@ class Fuzzer:
         self.n_runs += self.n_ways
         return found
 
-    def explained(self, number: int, found: Difference, failing: Failing = fault) -> str:
+    def explain_case(self, number: int, found: Difference, failing: Failing = fault) -> str:
         """What a person needs to see of a failing case, cut down."""
         case = Case(tuple(self.tables(number).tables), self.query(number), found.way or Way())
         case = shrunk(case, found, failing)

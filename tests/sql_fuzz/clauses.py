@@ -7,7 +7,7 @@ from sql_fuzz.expressions import Expressions
 from sql_fuzz.queries import Queries, Query, Relation
 from sql_fuzz.tables import INT, Facts, Kind
 from sql_fuzz.tree import Fixed, Listed, Tree, optional
-from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Value, merged
+from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, Value, merge_facts
 
 
 def sortable(relation: Relation) -> list[Column]:
@@ -46,7 +46,7 @@ def distinct_on(queries: Queries, depth: int) -> Query:
     return Query(Tree("query", tree, Fixed(f" order by {order}) as {queries.name('l')}")), made, None, relation.rows)
 
 
-def qualified(queries: Queries, depth: int) -> Query:
+def qualify(queries: Queries, depth: int) -> Query:
     """Rows that a window function picks."""
     rng = queries.rng
     relation = queries.relation(depth - 1)
@@ -132,7 +132,7 @@ def united_by_name(queries: Queries, depth: int) -> Query:
     columns = []
     # As they are met, from the first side on.
     for name in dict.fromkeys(name for _, by_name, _ in sides for name in by_name):
-        columns.append(Column(name, merged([by_name[name].facts for _, by_name, _ in sides if name in by_name])))
+        columns.append(Column(name, merge_facts([by_name[name].facts for _, by_name, _ in sides if name in by_name])))
     word = "union all by name"
     if all(column.facts.exact for column in columns) and rng.random() < 0.5:
         word = "union by name"
@@ -148,8 +148,8 @@ def named_twice(queries: Queries, depth: int) -> Query:
     name = queries.name("w")
     inner = queries.query(depth - 1)
     queries.ctes.append((name, inner))
-    sides = [queries.named(name, inner), queries.named(name, inner)]
-    relation = queries.joined(*sides)
+    sides = [queries.name_query(name, inner), queries.name_query(name, inner)]
+    relation = queries.join_relations(*sides)
     make = Expressions(rng, relation.columns)
     items: list[Value] = [make.value(kind, 2) for kind in queries.kinds()]
     if rng.random() < 0.4:
@@ -192,7 +192,7 @@ def among_rows(queries: Queries, depth: int) -> Query:
     return Query(Tree("query", "select ", listed, " from ", relation.tree, where), columns, None, relation.rows)
 
 
-def counted(queries: Queries, depth: int) -> Query:
+def count(queries: Queries, depth: int) -> Query:
     """How many rows a query nested some levels deeper has."""
     inner = queries.query(depth + 1)
     for _ in range(queries.rng.randint(1, 3)):
@@ -208,6 +208,6 @@ def counted(queries: Queries, depth: int) -> Query:
 
 
 SHAPES = {
-    distinct_on: 1.0, qualified: 1.0, grouped_by_all: 1.0, ordered_by_all: 0.5, united_by_name: 1.0, named_twice: 0.8,
-    among_rows: 0.7, counted: 0.5,
+    distinct_on: 1.0, qualify: 1.0, grouped_by_all: 1.0, ordered_by_all: 0.5, united_by_name: 1.0, named_twice: 0.8,
+    among_rows: 0.7, count: 0.5,
 }  # fmt: skip

@@ -46,18 +46,18 @@ def tables(rng: random.Random) -> dict[str, pa.Table]:
     return made
 
 
-def correlated(queries: Queries, depth: int) -> Query:
+def correlate_subqueries(queries: Queries, depth: int) -> Query:
     """A query with correlated subqueries over small tables of a case."""
     small = [table for table in queries.tables if table.data.num_rows <= ROWS_MAX]
     if not small:
         return queries.plain(depth)
-    sources = [_narrowed(queries.rng, queries.rng.choice(small)) for _ in range(2)]
+    sources = [_narrow_table(queries.rng, queries.rng.choice(small)) for _ in range(2)]
     text, outputs = Correlated(queries.rng, sources, queries.name).query()
     columns = tuple(Column(name, Facts(kind, LIMITS.get(kind, 0))) for name, kind in outputs)
     return Query(Tree("query", text), columns, None, ROWS_MAX * 4)
 
 
-def _narrowed(rng: random.Random, table: TableData) -> str:
+def _narrow_table(rng: random.Random, table: TableData) -> str:
     """The table with the columns of those here."""
     integers = [name for name, facts in table.facts.items() if facts.kind == INT and facts.limit <= 1000]
     words = [name for name, facts in table.facts.items() if facts.kind == TEXT]
@@ -94,11 +94,11 @@ class Correlated:
 
     def query(self) -> Made:
         """A query and its columns."""
-        shapes = [self.listed, self.listed, self.filtered, self.filtered, self.having, self.joined, self.ordered,
-                  self.argument, self.lateral]  # fmt: skip
+        shapes = [self.items, self.items, self.filter_rows, self.filter_rows, self.having, self.join_tables,
+                  self.order_rows, self.argument, self.lateral]  # fmt: skip
         return self.rng.choice(shapes)()
 
-    def listed(self) -> Made:
+    def items(self) -> Made:
         a, k, table = self.name(), self.name("o"), self.table()
         items, columns = [f"{a}.k as {k}"], [(k, INT)]
         for _ in range(self.rng.choice([1, 1, 2])):
@@ -107,7 +107,7 @@ class Correlated:
             items.append(f"{text} as {columns[-1][0]}")
         return f"select {', '.join(items)} from {table} {a}{self.maybe_where([a])}", columns
 
-    def filtered(self) -> Made:
+    def filter_rows(self) -> Made:
         a, k, i = self.name(), self.name("o"), self.name("o")
         text = f"select {a}.k as {k}, {a}.i as {i} from {self.table()} {a} where {self.condition([a], 2)}"
         return text, [(k, INT), (i, INT)]
@@ -122,7 +122,7 @@ class Correlated:
         )
         return text, [(g, TEXT), (c, INT)]
 
-    def joined(self) -> Made:
+    def join_tables(self) -> Made:
         a, b, k, other = self.name(), self.name(), self.name("o"), self.name("o")
         kind = self.rng.choice(["join", "left join", "right join", "full join"])
         reads = self.rng.choice([[a], [b], [a, b], [a, b]])
@@ -130,7 +130,7 @@ class Correlated:
         text = f"select {a}.k as {k}, {b}.k as {other} from {self.table()} {a} {kind} {self.table()} {b} on {condition}"
         return text, [(k, INT), (other, INT)]
 
-    def ordered(self) -> Made:
+    def order_rows(self) -> Made:
         a, k = self.name(), self.name("o")
         by = f"{self.scalar([a], 1)} nulls first, {a}.k"
         return f"select {a}.k as {k} from {self.table()} {a} order by {by} limit 4", [(k, INT)]
@@ -143,7 +143,7 @@ class Correlated:
     def lateral(self) -> Made:
         rng = self.rng
         a, b, x, k, m = self.name(), self.name(), self.name(), self.name("o"), self.name("o")
-        source = f"from {self.table()} {x} where {self.compared([x], [a])}"
+        source = f"from {self.table()} {x} where {self.compare_columns([x], [a])}"
         body, kind = rng.choice([
             (f"select {x}.n as m {source}", INT),
             (f"select {x}.n as m {source} order by {x}.n, {x}.k limit 2", INT),
@@ -158,7 +158,7 @@ class Correlated:
 
     # --- conditions ---
 
-    def compared(self, own: Sequence[str], outer: Sequence[str]) -> str:
+    def compare_columns(self, own: Sequence[str], outer: Sequence[str]) -> str:
         rng = self.rng
         parts = []
         for _ in range(rng.choice([1, 1, 2])):
@@ -209,7 +209,7 @@ class Correlated:
         """FROM and WHERE of a subquery, and the name of its table."""
         rng = self.rng
         x, table = self.name(), self.table()
-        where = self.compared([x], outer)
+        where = self.compare_columns([x], outer)
         if depth > 1 and rng.random() < 0.4:
             where += f" and {self.predicate([*outer, x], depth - 1)}"
         shape = rng.random()

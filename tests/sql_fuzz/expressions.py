@@ -31,7 +31,17 @@ from sql_fuzz.tables import (
     Kind,
 )
 from sql_fuzz.tree import Dialects, Listed, Part, Tree
-from sql_fuzz.values import COMPARABLE, FLOAT_EXACT, INT_MAX, Column, Value, else_clause, made, merged_facts, quoted
+from sql_fuzz.values import (
+    COMPARABLE,
+    FLOAT_EXACT,
+    INT_MAX,
+    Column,
+    Value,
+    compose,
+    else_clause,
+    merged_facts,
+    quote_text,
+)
 
 PATTERNS = ("%", "a%", "%a", "%e%", "_", "__%", "%special%requests%", "one%b", "%漢%", "na_ve", "12", "%_score%")
 EXPRESSIONS = ("a|b", "^[a-z ]+$", "e.", "[0-9]+", "^$", "(s).*(s)", "漢", "^.{1,3}$")
@@ -95,28 +105,28 @@ class Expressions:
         if rng.random() < 0.06:
             return self.null(kind)
         if kind == INT:
-            return made(Facts(INT, 16), str(rng.randint(-3, 12)))
+            return compose(Facts(INT, 16), str(rng.randint(-3, 12)))
         if kind == FLOAT:
             # Without the cast it is a decimal.
-            return made(Facts(FLOAT, 16), f"cast({rng.choice(EIGHTHS)} as double)")
+            return compose(Facts(FLOAT, 16), f"cast({rng.choice(EIGHTHS)} as double)")
         if kind == TEXT:
-            return made(Facts(TEXT), quoted(rng.choice(WORDS)))
+            return compose(Facts(TEXT), quote_text(rng.choice(WORDS)))
         if kind == DATE:
-            return made(Facts(DATE), f"date '{rng.choice(DATES)}'")
+            return compose(Facts(DATE), f"date '{rng.choice(DATES)}'")
         if kind == TIMESTAMP:
-            return made(Facts(TIMESTAMP), f"timestamp '{rng.choice(TIMES).isoformat(' ')}'")
+            return compose(Facts(TIMESTAMP), f"timestamp '{rng.choice(TIMES).isoformat(' ')}'")
         if kind in INSTANTS:
             # Read in its zone, as a constant with another has another type here.
             text = rng.choice(MOMENTS).isoformat(" ")
-            return made(Facts(kind), f"(timestamp '{text}' at time zone '{kind.zone}')")
+            return compose(Facts(kind), f"(timestamp '{text}' at time zone '{kind.zone}')")
         if kind == BOOL:
-            return made(Facts(BOOL), rng.choice(["true", "false"]))
+            return compose(Facts(BOOL), rng.choice(["true", "false"]))
         if kind == UBIG:
-            return made(Facts(UBIG, 4), f"cast({rng.randint(0, 3)} as ", UNSIGNED, ")")
+            return compose(Facts(UBIG, 4), f"cast({rng.randint(0, 3)} as ", UNSIGNED, ")")
         if kind.family == "decimal":
             unscaled = rng.choice([-350, -100, -5, 0, 1, 50, 125, 1000])
             number = f"{unscaled / 10**kind.scale:.{kind.scale}f}"
-            return made(Facts(kind, 1001), f"cast({number} as {kind})")
+            return compose(Facts(kind, 1001), f"cast({number} as {kind})")
         return self.null(kind)
 
     def firm_literal(self, kind: Kind) -> Value:
@@ -128,10 +138,10 @@ class Expressions:
     def null(self, kind: Kind) -> Value:
         """A null of the kind."""
         if kind == NULL:
-            return made(Facts(kind), "null")
+            return compose(Facts(kind), "null")
         if kind in INSTANTS:
-            return made(Facts(kind), f"(cast(null as timestamp) at time zone '{kind.zone}')")
-        return made(Facts(kind), "cast(null as ", TYPE_NAMES.get(kind.family, str(kind)), ")")
+            return compose(Facts(kind), f"(cast(null as timestamp) at time zone '{kind.zone}')")
+        return compose(Facts(kind), "cast(null as ", TYPE_NAMES.get(kind.family, str(kind)), ")")
 
     # --- conditions ---
 
@@ -144,12 +154,12 @@ class Expressions:
         if shape < 0.62:
             word = rng.choice([" and ", " or "])
             parts = [self.condition(depth - 1).tree for _ in range(rng.choice([2, 2, 3]))]
-            return made(Facts(BOOL), Listed(parts, word, before="(", after=")"))
+            return compose(Facts(BOOL), Listed(parts, word, before="(", after=")"))
         if shape < 0.7:
-            return made(Facts(BOOL), "(not ", self.condition(depth - 1).tree, ")")
+            return compose(Facts(BOOL), "(not ", self.condition(depth - 1).tree, ")")
         if shape < 0.76:
             test = rng.choice(["null", "not null", "true", "not true", "false", "not false"])
-            return made(Facts(BOOL), "(", self.condition(depth - 1).tree, f" is {test})")
+            return compose(Facts(BOOL), "(", self.condition(depth - 1).tree, f" is {test})")
         if shape < 0.84 and self.condition_subquery is not None:
             found = self.condition_subquery()
             if found is not None:
@@ -164,31 +174,31 @@ class Expressions:
         if shape < 0.1:
             kind = self.present_kind()
             test = rng.choice(["is null", "is not null"])
-            return made(Facts(BOOL), "(", self.value(kind, depth - 1).tree, f" {test})")
+            return compose(Facts(BOOL), "(", self.value(kind, depth - 1).tree, f" {test})")
         if shape < 0.22:
             word = rng.choice(["like", "not like", "ilike"])
             text = self.value(TEXT, depth - 1)
             if rng.random() < 0.2:
                 name = Dialects("regexp_matches", "regexp_like")
-                return made(Facts(BOOL), name, "(", text.tree, f", {quoted(rng.choice(EXPRESSIONS))})")
+                return compose(Facts(BOOL), name, "(", text.tree, f", {quote_text(rng.choice(EXPRESSIONS))})")
             if rng.random() < 0.2:
-                name, part = rng.choice(["starts_with", "ends_with"]), quoted(rng.choice(WORDS))
-                return made(Facts(BOOL), f"{name}(", text.tree, f", {part})")
-            return made(Facts(BOOL), "(", text.tree, f" {word} {quoted(rng.choice(PATTERNS))})")
+                name, part = rng.choice(["starts_with", "ends_with"]), quote_text(rng.choice(WORDS))
+                return compose(Facts(BOOL), f"{name}(", text.tree, f", {part})")
+            return compose(Facts(BOOL), "(", text.tree, f" {word} {quote_text(rng.choice(PATTERNS))})")
         kind = self.present_kind(COMPARABLE)
         left = self.exact_value(kind, depth)
         if shape < 0.4:
             word = rng.choice(["in", "not in"])
             value = self.literal if rng.random() < 0.8 else self.leaf_exact
             values = [self._or_decimal(kind, value(kind)).tree for _ in range(rng.randint(1, 5))]
-            return made(Facts(BOOL), "(", left.tree, f" {word} ", Listed(values, before="(", after=")"), ")")
+            return compose(Facts(BOOL), "(", left.tree, f" {word} ", Listed(values, before="(", after=")"), ")")
         if shape < 0.5:
             word = rng.choice(["between", "not between"])
             low, high = (self._or_decimal(kind, self.exact_value(kind, depth - 1)) for _ in range(2))
-            return made(Facts(BOOL), "(", left.tree, f" {word} ", low.tree, " and ", high.tree, ")")
+            return compose(Facts(BOOL), "(", left.tree, f" {word} ", low.tree, " and ", high.tree, ")")
         operators = ["=", "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
         right = self._or_decimal(kind, self.exact_value(self._beside(kind), depth))
-        return made(Facts(BOOL), "(", left.tree, f" {rng.choice(operators)} ", right.tree, ")")
+        return compose(Facts(BOOL), "(", left.tree, f" {rng.choice(operators)} ", right.tree, ")")
 
     def exact_value(self, kind: Kind, depth: int) -> Value:
         """A value that may be compared: the same in both engines to the last bit."""
@@ -218,7 +228,7 @@ class Expressions:
         """What stands beside a value of the kind: beside a double often a constant with a point, which is a decimal."""
         if kind != FLOAT or self.rng.random() < 0.7:
             return value
-        return made(Facts(FLOAT, 16), str(self.rng.choice(EIGHTHS)))
+        return compose(Facts(FLOAT, 16), str(self.rng.choice(EIGHTHS)))
 
     def present_kind(self, among: Sequence[Kind] | None = None) -> Kind:
         """The kind of some column."""
@@ -270,7 +280,7 @@ class Expressions:
                 break
         else:
             found = self.column(INT, lambda facts: facts.limit <= limit) or self.literal(INT)
-        return made(Facts(INT, found.facts.limit), "cast(", found.tree, " as bigint)")
+        return compose(Facts(INT, found.facts.limit), "cast(", found.tree, " as bigint)")
 
     def _int(self, kind: Kind, depth: int) -> Value:
         rng = self.rng
@@ -279,35 +289,35 @@ class Expressions:
             a, b = self._bigint(depth, 2**20), self._bigint(depth, 2**20)
             word = rng.choice(["+", "-", "*"])
             limit = a.facts.limit * b.facts.limit if word == "*" else a.facts.limit + b.facts.limit
-            return made(Facts(INT, limit), "(", a.tree, f" {word} ", b.tree, ")")
+            return compose(Facts(INT, limit), "(", a.tree, f" {word} ", b.tree, ")")
         if shape < 0.65:
             a, b = self._bigint(depth, 2**40), self._bigint(depth, 2**40)
             # Division of integers is // there; by zero it is null there and an error here.
             word: Part = rng.choice([" // ", " % "])
-            return made(Facts(INT, a.facts.limit), "(", a.tree, word, "nullif(", b.tree, ", 0))")
+            return compose(Facts(INT, a.facts.limit), "(", a.tree, word, "nullif(", b.tree, ", 0))")
         if shape < 0.72:
             a = self._bigint(depth, 2**40)
-            return made(Facts(INT, a.facts.limit), rng.choice(["abs(", "(- "]), a.tree, ")")
+            return compose(Facts(INT, a.facts.limit), rng.choice(["abs(", "(- "]), a.tree, ")")
         if shape < 0.82:
-            return made(Facts(INT, 100), "length(", self.value(TEXT, depth).tree, ")")
+            return compose(Facts(INT, 100), "length(", self.value(TEXT, depth).tree, ")")
         if shape < 0.92:
             return times.number(self, depth)
         if shape < 0.94:
-            return made(Facts(INT, INT_MAX), "try_cast(", self.value(TEXT, depth).tree, " as bigint)")
+            return compose(Facts(INT, INT_MAX), "try_cast(", self.value(TEXT, depth).tree, " as bigint)")
         if shape < 0.96:
             return self._of_text_or_bits(depth)
-        return made(Facts(INT, 2), "cast(", self.condition(depth).tree, " as bigint)")
+        return compose(Facts(INT, 2), "cast(", self.condition(depth).tree, " as bigint)")
 
     def _of_text_or_bits(self, depth: int) -> Value:
         """Integers of a text, or of the bits of others."""
         rng = self.rng
         if rng.random() < 0.5:
             text = self.value(TEXT, depth).tree
-            part = f", {quoted(rng.choice(['a', 'e', '漢', 'x']))})"
-            return made(Facts(INT, 2**21), *rng.choice([("strpos(", text, part), ("ascii(", text, ")")]))
+            part = f", {quote_text(rng.choice(['a', 'e', '漢', 'x']))})"
+            return compose(Facts(INT, 2**21), *rng.choice([("strpos(", text, part), ("ascii(", text, ")")]))
         a, b = self._bigint(depth, 2**20), self._bigint(depth, 2**20)
         limit = 2 * max(a.facts.limit, b.facts.limit)
-        return made(Facts(INT, limit), "(", a.tree, rng.choice([" & ", " | "]), b.tree, ")")
+        return compose(Facts(INT, limit), "(", a.tree, rng.choice([" & ", " | "]), b.tree, ")")
 
     def _float(self, kind: Kind, depth: int) -> Value:
         rng = self.rng
@@ -317,24 +327,24 @@ class Expressions:
             word = rng.choice(["+", "-", "*"])
             limit = a.facts.limit * b.facts.limit if word == "*" else a.facts.limit + b.facts.limit
             facts = Facts(FLOAT, limit, a.facts.finite and b.facts.finite, a.facts.exact and b.facts.exact)
-            return made(facts, "(", a.tree, f" {word} ", b.tree, ")")
+            return compose(facts, "(", a.tree, f" {word} ", b.tree, ")")
         if shape < 0.55:
             a = self._bigint(depth, FLOAT_EXACT)
-            return made(Facts(FLOAT, a.facts.limit), "cast(", a.tree, " as double)")
+            return compose(Facts(FLOAT, a.facts.limit), "cast(", a.tree, " as double)")
         if shape < 0.65:
             a = self._double(depth)
             name = rng.choice(["abs", "floor", "ceil", "-"])
-            return made(a.facts, f"{name}(", a.tree, ")")
+            return compose(a.facts, f"{name}(", a.tree, ")")
         if shape < 0.8:
             a, b = self._double(depth), self._double(depth)
             # By zero it is null there, here as IEEE 754 says.
             facts = Facts(FLOAT, 2**60, a.facts.finite and b.facts.finite, exact=False)
-            return made(facts, "(", a.tree, " / nullif(", b.tree, ", cast(0 as double)))")
+            return compose(facts, "(", a.tree, " / nullif(", b.tree, ", cast(0 as double)))")
         a = self._bigint(depth, 2**20)
         name = rng.choice(["sqrt", "ln", "exp"])
         # In their domains; exp of no more than 20.
         inner = {"sqrt": "abs(", "ln": "1 + abs(", "exp": "20 - abs("}[name]
-        return made(Facts(FLOAT, 2**60, exact=False), f"{name}(cast({inner}", a.tree, ") as double))")
+        return compose(Facts(FLOAT, 2**60, exact=False), f"{name}(cast({inner}", a.tree, ") as double))")
 
     def _double(self, depth: int) -> Value:
         """A double of few digits; narrow floats are computed in single precision in one engine."""
@@ -344,7 +354,7 @@ class Expressions:
                 break
         else:
             found = self.column(FLOAT, lambda facts: facts.limit <= 2**20) or self.literal(FLOAT)
-        return made(replace(found.facts, narrow=False), "cast(", found.tree, " as double)")
+        return compose(replace(found.facts, narrow=False), "cast(", found.tree, " as double)")
 
     def _decimal(self, kind: Kind, depth: int) -> Value:
         rng = self.rng
@@ -355,20 +365,20 @@ class Expressions:
             # The cast keeps the kind: both engines give the sum a digit more.
             limit = a.facts.limit + b.facts.limit
             if limit < 10 ** (kind.precision - 1):
-                return made(Facts(kind, limit), "cast((", a.tree, f" {word} ", b.tree, f") as {kind})")
+                return compose(Facts(kind, limit), "cast((", a.tree, f" {word} ", b.tree, f") as {kind})")
         if shape < 0.65 and kind.precision <= 20:
             a, b = self._small_decimal(kind, depth), self._bigint(depth, 20)
             limit = a.facts.limit * b.facts.limit
             if limit < 10 ** (kind.precision - 1):
-                return made(Facts(kind, limit), "cast((", a.tree, " * ", b.tree, f") as {kind})")
+                return compose(Facts(kind, limit), "cast((", a.tree, " * ", b.tree, f") as {kind})")
         if shape < 0.75:
             a = self.leaf(kind)
-            return made(a.facts, rng.choice(["abs(", "(- "]), a.tree, ")")
+            return compose(a.facts, rng.choice(["abs(", "(- "]), a.tree, ")")
         other = rng.choice([other for other in DECIMALS if other.scale <= kind.scale])
         a = self.leaf(other)
         limit = a.facts.limit * 10 ** (kind.scale - other.scale)
         if limit < 10**kind.precision:
-            return made(Facts(kind, limit), "cast(", a.tree, f" as {kind})")
+            return compose(Facts(kind, limit), "cast(", a.tree, f" as {kind})")
         return self.leaf(kind)
 
     def _small_decimal(self, kind: Kind, depth: int) -> Value:
@@ -386,43 +396,43 @@ class Expressions:
         facts = Facts(TEXT)
         shape = rng.random()
         if shape < 0.2:
-            return made(facts, "(", text, " || ", self.value(TEXT, depth).tree, ")")
+            return compose(facts, "(", text, " || ", self.value(TEXT, depth).tree, ")")
         if shape < 0.3:
-            return made(facts, "concat(", text, ", ", self.value(TEXT, depth).tree, ")")
+            return compose(facts, "concat(", text, ", ", self.value(TEXT, depth).tree, ")")
         if shape < 0.5:
             # From 1 on: before the first character the engines differ.
             length = rng.choice(["", f", {rng.randint(0, 12)}"])
-            return made(facts, "substring(", text, f", {rng.randint(1, 14)}{length})")
+            return compose(facts, "substring(", text, f", {rng.randint(1, 14)}{length})")
         if shape < 0.65:
-            return made(facts, rng.choice(["upper(", "lower(", "trim(", "ltrim(", "rtrim("]), text, ")")
+            return compose(facts, rng.choice(["upper(", "lower(", "trim(", "ltrim(", "rtrim("]), text, ")")
         if shape < 0.72:
-            return made(facts, rng.choice(["left(", "right("]), text, f", {rng.randint(0, 14)})")
+            return compose(facts, rng.choice(["left(", "right("]), text, f", {rng.randint(0, 14)})")
         if shape < 0.8:
             old, new = rng.choice(["a", "e", "special", " "]), rng.choice(["", "X", "漢", "longer"])
             if rng.random() < 0.3:
-                expression = quoted(rng.choice(EXPRESSIONS))
-                return made(facts, "regexp_replace(", text, f", {expression}, {quoted(new)}, 'g')")
-            return made(facts, "replace(", text, f", {quoted(old)}, {quoted(new)})")
+                expression = quote_text(rng.choice(EXPRESSIONS))
+                return compose(facts, "regexp_replace(", text, f", {expression}, {quote_text(new)}, 'g')")
+            return compose(facts, "replace(", text, f", {quote_text(old)}, {quote_text(new)})")
         if shape < 0.86:
             return self._longer_or_cut(text)
         if shape < 0.9:
-            return made(facts, "cast(", self._bigint(depth, INT_MAX).tree, " as varchar)")
+            return compose(facts, "cast(", self._bigint(depth, INT_MAX).tree, " as varchar)")
         if shape < 0.95:
-            return made(facts, "cast(", self.value(DATE, depth).tree, " as varchar)")
-        return made(facts, "cast(", self.condition(depth).tree, " as varchar)")
+            return compose(facts, "cast(", self.value(DATE, depth).tree, " as varchar)")
+        return compose(facts, "cast(", self.condition(depth).tree, " as varchar)")
 
     def _longer_or_cut(self, text: Tree) -> Value:
         """Functions of a text and constants."""
         rng = self.rng
         name = rng.choice(["lpad", "rpad", "repeat", "reverse", "split_part", "translate", "concat_ws"])
         if name == "concat_ws":
-            return made(Facts(TEXT), "concat_ws('-', ", text, ", ", self.leaf(TEXT).tree, ")")
+            return compose(Facts(TEXT), "concat_ws('-', ", text, ", ", self.leaf(TEXT).tree, ")")
         rest = {
-            "lpad": f", {rng.randint(0, 9)}, {quoted(rng.choice(['x', 'ab', '漢']))}",
-            "rpad": f", {rng.randint(0, 9)}, {quoted(rng.choice(['x', 'ab', '漢']))}",
+            "lpad": f", {rng.randint(0, 9)}, {quote_text(rng.choice(['x', 'ab', '漢']))}",
+            "rpad": f", {rng.randint(0, 9)}, {quote_text(rng.choice(['x', 'ab', '漢']))}",
             "repeat": f", {rng.randint(0, 3)}",
             "reverse": "",
-            "split_part": f", {quoted(rng.choice([' ', 'e', '-', ': ']))}, {rng.randint(1, 3)}",
+            "split_part": f", {quote_text(rng.choice([' ', 'e', '-', ': ']))}, {rng.randint(1, 3)}",
             "translate": ", 'abe', 'xy'",
         }[name]
-        return made(Facts(TEXT), f"{name}(", text, rest, ")")
+        return compose(Facts(TEXT), f"{name}(", text, rest, ")")

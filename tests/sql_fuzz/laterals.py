@@ -7,7 +7,7 @@ from sql_fuzz.expressions import Expressions
 from sql_fuzz.queries import Queries, Query, joinable
 from sql_fuzz.tables import INT, Facts
 from sql_fuzz.tree import Fixed, Listed, Tree
-from sql_fuzz.values import COMPARABLE, SELECTABLE, Column, Value, made
+from sql_fuzz.values import COMPARABLE, SELECTABLE, Column, Value, compose
 
 ROWS_MAX = 60
 
@@ -57,7 +57,7 @@ def lateral(queries: Queries, depth: int) -> Query:
     results += [column.value() for column in rng.sample(list(outer.columns), rng.randint(1, len(outer.columns)))]
     results += [make.value(kind, 2) for kind in queries.kinds()[:1]]
     if rng.random() < 0.2:
-        results = [made(Facts(INT, 10**7), "count(*)")]
+        results = [compose(Facts(INT, 10**7), "count(*)")]
     listed, columns = queries.select_list(results)
     whole = Tree("query", "select ", listed, " from ", tree, queries.where(make))
     return Query(whole, columns, None, outer.rows * max(inner.rows, 1))

@@ -8,7 +8,7 @@ from sql_fuzz.expressions import Expressions
 from sql_fuzz.queries import JOIN_ROWS_MAX, Queries, Query, joinable
 from sql_fuzz.tables import TableData
 from sql_fuzz.tree import Fixed, Tree
-from sql_fuzz.values import Column, merged
+from sql_fuzz.values import Column, merge_facts
 
 KINDS = ("join", "inner join", "left join", "right join", "full join", "full join")
 
@@ -42,7 +42,7 @@ def merged_join(queries: Queries, depth: int) -> Query:
         text += f" natural {kind} {side}" if natural else f" {kind} {side} using ({', '.join(names)})"
     for place, name in enumerate(names):
         facts = [table.facts[key[place]] for table, key in zip(tables, keys, strict=True)]
-        columns.append(Column(name, merged(facts)))
+        columns.append(Column(name, merge_facts(facts)))
         if rng.random() < 0.3:
             # A side's own, null where the row is of the other only.
             side = rng.randrange(len(tables))
@@ -61,7 +61,7 @@ def over(queries: Queries, relation: Tree, columns: list[Column], rows: float) -
     return Query(tree, made, None, rows)
 
 
-def starred(queries: Queries, depth: int) -> Query:
+def select_star(queries: Queries, depth: int) -> Query:
     """All columns of a join USING id, in their order."""
     rng = queries.rng
     tables = [rng.choice(queries.tables) for _ in range(2)]
@@ -71,7 +71,7 @@ def starred(queries: Queries, depth: int) -> Query:
         for table, given in zip(tables, names, strict=True)
     ]
     text = f"select * from {sides[0]} {rng.choice(KINDS)} {sides[1]} using (id)"
-    columns = [Column("id", merged([table.facts["id"] for table in tables]))]
+    columns = [Column("id", merge_facts([table.facts["id"] for table in tables]))]
     for table, given in zip(tables, names, strict=True):
         columns += [Column(new, facts) for new, facts in zip(given, list(table.facts.values())[1:], strict=True)]
     return Query(Tree("query", Fixed(text)), tuple(columns), ("id",), sum(table.data.num_rows for table in tables))

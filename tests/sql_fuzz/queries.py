@@ -23,7 +23,7 @@ from sql_fuzz.tables import (
     TableData,
 )
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
-from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, SORTABLE, Column, Value, made, merged
+from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, SORTABLE, Column, Value, compose, merge_facts
 
 # Rows of a join at most, as far as can be foreseen.
 JOIN_ROWS_MAX = 50_000
@@ -135,8 +135,8 @@ class Queries:
     def query(self, depth: int) -> Query:
         """Any query."""
         shapes: dict[Callable[[int], Query], float] = {
-            self.plain: 5, self.aggregate: 5, self.window: 3, self.set_operation: 3, self.limited: 1, self.distinct: 1,
-            self.unnested: 1,
+            self.plain: 5, self.aggregate: 5, self.window: 3, self.set_operation: 3, self.limit: 1, self.distinct: 1,
+            self.unnest_lists: 1,
         }  # fmt: skip
         if depth <= 0:
             return self.plain(depth)
@@ -206,7 +206,7 @@ class Queries:
         trees = [Tree("", item.tree, f" as {column.name}") for item, column in zip(items, columns, strict=True)]
         return Listed(trees), tuple(columns)
 
-    def limited(self, depth: int) -> Query:
+    def limit(self, depth: int) -> Query:
         """The first rows in a total order."""
         inner = self.query(depth - 1)
         sortable = all(column.facts.exact and column.facts.kind in HASHABLE for column in inner.columns)
@@ -220,10 +220,10 @@ class Queries:
         tree = Tree("query", "select * from (select * from (", inner.tree, first, f") as {self.name('l')}")
         return Query(tree, inner.columns, inner.unique, min(inner.rows, 1000))
 
-    def unnested(self, depth: int) -> Query:
+    def unnest_lists(self, depth: int) -> Query:
         """Lists' elements as rows, beside the columns of their rows."""
         rng = self.rng
-        relation = self.derived(self.query(depth - 1)) if depth > 1 and rng.random() < 0.5 else self.table()
+        relation = self.derive_table(self.query(depth - 1)) if depth > 1 and rng.random() < 0.5 else self.table()
         lists = [column for column in relation.columns if column.facts.kind in ELEMENTS]
         if not lists or relation.rows > 200:
             return self.plain(depth)
@@ -233,11 +233,11 @@ class Queries:
         picked = rng.choice(lists)
         of_element = replace(picked.facts, kind=ELEMENTS[picked.facts.kind])
         if rng.random() < 0.5:
-            calls = [made(of_element, f"unnest({picked.name})")]
+            calls = [compose(of_element, f"unnest({picked.name})")]
             if rng.random() < 0.3:
                 other = rng.choice(lists)
                 # The shorter list is filled up with nulls.
-                calls.append(made(replace(other.facts, kind=ELEMENTS[other.facts.kind]), f"unnest({other.name})"))
+                calls.append(compose(replace(other.facts, kind=ELEMENTS[other.facts.kind]), f"unnest({other.name})"))
             listed, columns = self.select_list([*(column.value() for column in kept), *calls])
             tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make))
             return Query(tree, columns, None, relation.rows * 5)
@@ -267,7 +267,7 @@ class Queries:
             columns.append(
                 Column(
                     sides[0].columns[place].name,
-                    replace(merged(facts), kind=kind),
+                    replace(merge_facts(facts), kind=kind),
                 )
             )
         unique = tuple(column.name for column in columns) if word in ("union", "intersect", "except") else None
@@ -300,7 +300,7 @@ class Queries:
         if not sets and calls and rng.random() < 0.15:
             items.append(self.window_over_groups(keys, calls))
         if sets and rng.random() < 0.4:
-            items.append(made(Facts(INT, 2), "cast(grouping(", Fixed(keys[0].tree), ") as bigint)"))
+            items.append(compose(Facts(INT, 2), "cast(grouping(", Fixed(keys[0].tree), ") as bigint)"))
         listed, columns = self.select_list(items)
         having = optional(None)
         if rng.random() < 0.25:
@@ -322,12 +322,12 @@ class Queries:
         """A window function over what was aggregated."""
         rng = self.rng
         exact = [value for value in (*keys, *calls) if value.facts.exact and value.kind in SORTABLE]
-        exact = exact or [made(Facts(INT), "count(*)")]
+        exact = exact or [compose(Facts(INT), "count(*)")]
         parts = [value.tree for value in keys[:1] if rng.random() < 0.5]
         by = Listed(parts, minimum=0, before="partition by ", after=" ")
         order = Tree("", "order by ", rng.choice(exact).tree, rng.choice([" nulls first", " desc nulls last"]))
         name = rng.choice(["rank()", "dense_rank()", "count(*)"])
-        return made(Facts(INT, ROWS_MAX), f"{name} over (", by, order, ")")
+        return compose(Facts(INT, ROWS_MAX), f"{name} over (", by, order, ")")
 
     def grouping_sets(self, keys: Sequence[Tree]) -> Tree:
         """ROLLUP, CUBE or GROUPING SETS over the keys."""
@@ -379,7 +379,7 @@ class Queries:
         if keys and rng.random() < 0.4:
             text, kind = rng.choice(peers)
             facts = Facts(kind, ROWS_MAX, exact=kind == INT)
-            return made(facts, f"{text} over (", by, sort, ")")
+            return compose(facts, f"{text} over (", by, sort, ")")
         frame = ""
         if total:
             frame = rows_frame(rng)
@@ -392,16 +392,16 @@ class Queries:
             if rng.random() < 0.3:
                 frame = rows_frame(rng, "groups")
         call = call_in_window(make)
-        return made(call.facts, call.tree, " over (", by, sort, excluding(rng, frame), ")")
+        return compose(call.facts, call.tree, " over (", by, sort, excluding(rng, frame), ")")
 
     def by_position(self, make: Expressions, by: Listed, sort: Fixed) -> Value:
         """A function of the rows' order, which is total."""
         rng = self.rng
         shape = rng.random()
         if shape < 0.3:
-            return made(Facts(INT, ROWS_MAX), "row_number() over (", by, sort, ")")
+            return compose(Facts(INT, ROWS_MAX), "row_number() over (", by, sort, ")")
         if shape < 0.4:
-            return made(Facts(INT, ROWS_MAX), f"ntile({rng.randint(1, 5)}) over (", by, sort, ")")
+            return compose(Facts(INT, ROWS_MAX), f"ntile({rng.randint(1, 5)}) over (", by, sort, ")")
         value = make.leaf(make.present_kind(COMPARABLE))
         if shape < 0.7:
             distance: list[Part] = [rng.choice(["", ", 1", ", 2", ", 0"])]
@@ -412,22 +412,22 @@ class Queries:
                 default = make.firm_literal(value.kind).tree.sql("qcore")
                 distance = [*(distance if number is not None else [", 1"]), f", {default}"]
             distance.append(rng.choice(["", "", " ignore nulls"]))
-            return made(
+            return compose(
                 value.facts, f"{rng.choice(['lag', 'lead'])}(", value.tree, *distance, ") over (", by, sort, ")"
             )
         frame = excluding(rng, rows_frame(rng))
         if rng.random() < 0.25:
             text = make.column(TEXT, lambda facts: facts.exact)
             if text is not None and rng.random() < 0.6:
-                return made(Facts(TEXT), "string_agg(", text.tree, ", '-') over (", by, sort, frame, ")")
+                return compose(Facts(TEXT), "string_agg(", text.tree, ", '-') over (", by, sort, frame, ")")
             number = make.column(INT, lambda facts: facts.exact) or make.literal(INT)
             of_lists = next(lists for lists, element in ELEMENTS.items() if element == INT)
-            value = made(replace(number.facts, kind=of_lists), "array_agg(cast(", number.tree, " as bigint))")
-            return made(value.facts, value.tree, " over (", by, sort, frame, ")")
+            value = compose(replace(number.facts, kind=of_lists), "array_agg(cast(", number.tree, " as bigint))")
+            return compose(value.facts, value.tree, " over (", by, sort, frame, ")")
         name = rng.choice(["first_value", "last_value", "nth_value"])
         number = f", {rng.randint(1, 4)}" if name == "nth_value" else ""
         number += rng.choice(["", "", " ignore nulls"])
-        return made(value.facts, f"{name}(", value.tree, f"{number}) over (", by, sort, frame, ")")
+        return compose(value.facts, f"{name}(", value.tree, f"{number}) over (", by, sort, frame, ")")
 
     # --- what stands in FROM ---
 
@@ -437,7 +437,7 @@ class Queries:
         if shape < 0.4:
             return self.join(depth)
         if shape < 0.6 and depth > 0:
-            return self.derived(self.query(depth))
+            return self.derive_table(self.query(depth))
         if shape < 0.64:
             return self.values()
         return self.table()
@@ -462,17 +462,17 @@ class Queries:
         """A table or a common table expression, under a name of its own."""
         rng = self.rng
         if self.ctes and rng.random() < 0.3:
-            return self.named(*rng.choice(self.ctes))
+            return self.name_query(*rng.choice(self.ctes))
         table = rng.choice(self.tables)
         alias = self.name("a")
         columns = tuple(Column(f"{alias}.{name}", facts) for name, facts in table.facts.items())
         return Relation(Tree("relation", f"{table.name} as {alias}"), columns, (f"{alias}.id",), table.data.num_rows)
 
-    def named(self, name: str, query: Query) -> Relation:
+    def name_query(self, name: str, query: Query) -> Relation:
         """A common table expression."""
         return self._under(f"{name} as ", query, self.name("e"), "")
 
-    def derived(self, query: Query) -> Relation:
+    def derive_table(self, query: Query) -> Relation:
         """A query in FROM."""
         return self._under("(", query, self.name("d"), ") as ")
 
@@ -486,10 +486,10 @@ class Queries:
         """Two relations joined."""
         rng = self.rng
         left = self.relation(depth - 1) if rng.random() < 0.4 else self.table()
-        right = self.derived(self.query(depth - 1)) if depth > 0 and rng.random() < 0.3 else self.table()
-        return self.joined(left, right)
+        right = self.derive_table(self.query(depth - 1)) if depth > 0 and rng.random() < 0.3 else self.table()
+        return self.join_relations(left, right)
 
-    def joined(self, left: Relation, right: Relation) -> Relation:
+    def join_relations(self, left: Relation, right: Relation) -> Relation:
         """Both joined in some way, or the left alone where that may be too many rows."""
         rng = self.rng
         if left.rows * right.rows > JOIN_ROWS_MAX * 20:
@@ -546,10 +546,10 @@ class Queries:
         name = rng.choice(["min", "max"])
         if kind == INT and rng.random() < 0.5:
             # Of no rows it is 0, not null, also where decorrelation makes a join of it.
-            value = made(Facts(INT, ROWS_MAX), rng.choice(["1", value.tree.sql("qcore")]))
+            value = compose(Facts(INT, ROWS_MAX), rng.choice(["1", value.tree.sql("qcore")]))
             name = "count"
-        where = self._correlated(inner, outer) if rng.random() < 0.5 else self.where(make)
-        return made(value.facts, f"(select {name}(", value.tree, ") from ", inner.tree, where, ")")
+        where = self._correlate(inner, outer) if rng.random() < 0.5 else self.where(make)
+        return compose(value.facts, f"(select {name}(", value.tree, ") from ", inner.tree, where, ")")
 
     def condition_subquery(self, outer: Sequence[Column], depth: int) -> Tree | None:
         """IN, NOT IN, EXISTS, NOT EXISTS."""
@@ -561,20 +561,20 @@ class Queries:
         if rng.random() < 0.5:
             # In brackets: one parser takes NOT EXISTS … IS NULL for (NOT EXISTS …) IS NULL.
             word = rng.choice(["(exists", "(not exists"])
-            where = self._correlated(inner, outer, rng.choice(["=", "=", "=", "<", ">=", "<>"]))
+            where = self._correlate(inner, outer, rng.choice(["=", "=", "=", "<", ">=", "<>"]))
             return Tree("bool", f"{word} (select 1 from ", inner.tree, where, "))")
         kinds = [c.facts.kind for c in outer if c.facts.kind in (*COMPARABLE, BLOB) and c.facts.exact]
         if not kinds:
             return None
         kind = rng.choice(kinds)
         value = Expressions(rng, outer).leaf_exact(kind)
-        where = self._correlated(inner, outer) if rng.random() < 0.3 else self.where(make)
+        where = self._correlate(inner, outer) if rng.random() < 0.3 else self.where(make)
         word = rng.choice(["in", "in", "not in"])
         return Tree(
             "bool", "(", value.tree, f" {word} (select ", make.leaf_exact(kind).tree, " from ", inner.tree, where, "))"
         )
 
-    def _correlated(self, inner: Relation, outer: Sequence[Column], word: str = "=") -> Listed:
+    def _correlate(self, inner: Relation, outer: Sequence[Column], word: str = "=") -> Listed:
         rng = self.rng
         pairs = [(a, b) for a in inner.columns for b in outer if joinable(a.facts, b.facts)]
         if word != "=":

@@ -8,7 +8,7 @@ from sql_fuzz.expressions import Expressions
 from sql_fuzz.queries import Queries, Query, Relation
 from sql_fuzz.tables import BOOL, DATE, INT, TEXT, Facts, Kind
 from sql_fuzz.tree import Fixed, Listed, Tree, optional
-from sql_fuzz.values import Column, Value, made
+from sql_fuzz.values import Column, Value, compose
 
 # What a round makes of a column stays within these.
 INT_LIMIT, TEXT_LENGTH = 1000, 20
@@ -20,14 +20,14 @@ def recursive(queries: Queries, name: str) -> Query:
     return make(queries, name)
 
 
-def _bounded(kind: Kind, value: Value) -> Value:
+def _bound_value(kind: Kind, value: Value) -> Value:
     """The value as a column of the recursion holds it."""
     if kind == INT:
-        return made(Facts(INT, INT_LIMIT), "cast((", value.tree, f") % {INT_LIMIT} as bigint)")
+        return compose(Facts(INT, INT_LIMIT), "cast((", value.tree, f") % {INT_LIMIT} as bigint)")
     if kind == TEXT:
-        return made(Facts(TEXT), "cast(left(", value.tree, f", {TEXT_LENGTH}) as varchar)")
+        return compose(Facts(TEXT), "cast(left(", value.tree, f", {TEXT_LENGTH}) as varchar)")
     type_ = {"date": "date", "bool": "boolean"}[kind.family]
-    return made(Facts(kind), "cast(", value.tree, f" as {type_})")
+    return compose(Facts(kind), "cast(", value.tree, f" as {type_})")
 
 
 def _rounds(queries: Queries, name: str) -> Query:
@@ -36,7 +36,7 @@ def _rounds(queries: Queries, name: str) -> Query:
     start = queries.relation(0)
     kinds = [rng.choice([INT, INT, TEXT, DATE, BOOL]) for _ in range(rng.randint(1, 3))]
     make = Expressions(rng, start.columns)
-    first = [_bounded(kind, make.value(kind, 2)) for kind in kinds]
+    first = [_bound_value(kind, make.value(kind, 2)) for kind in kinds]
     listed, columns = queries.select_list(first)
     step = queries.name("n")
     before = queries.name("r")
@@ -47,7 +47,7 @@ def _rounds(queries: Queries, name: str) -> Query:
         # By its key, so that a row goes on as one row at most.
         places = Listed([Tree("", source.tree, f" on {source.columns[0].name} = {before}.{step}")], before=" join ")
         again = Expressions(rng, [*known, *source.columns])
-    others, _ = queries.select_list([_bounded(kind, again.value(kind, 2)) for kind in kinds])
+    others, _ = queries.select_list([_bound_value(kind, again.value(kind, 2)) for kind in kinds])
     rounds = rng.randint(1, 4)
     where = Listed([again.condition(1).tree for _ in range(rng.choice([0, 1]))], minimum=0, before=" and ")
     union = rng.choice([" union all ", " union all ", " union "])

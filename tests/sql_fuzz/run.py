@@ -154,7 +154,7 @@ def expected_rows(tables: Tables, query: Ordered) -> pa.Table | None:
 # --- the engine ---
 
 
-def planned(tables: Tables, query: Ordered) -> Any:
+def plan_text(tables: Tables, query: Ordered) -> Any:
     """The query's plan, unoptimized."""
     schemas = {name: source.schema for name, source in tables.sources(1).items()}
     plan = plan_query(in_some_case(query.sql("qcore")), schemas)
@@ -196,7 +196,7 @@ def rewritten(plan: p.PlanNode, rng: random.Random) -> p.PlanNode:
     def change(node: p.PlanNode) -> p.PlanNode:
         children = [change(child) for child in node.children]
         if isinstance(node, UNORDERED):
-            children = [exchanged(child, ids, rng) for child in children]
+            children = [exchange_node(child, ids, rng) for child in children]
         if children:
             node = node.with_children(*children)
         if isinstance(node, p.HashJoin) and rng.random() < 0.4:
@@ -212,7 +212,7 @@ def rewritten(plan: p.PlanNode, rng: random.Random) -> p.PlanNode:
 UNORDERED = (p.Aggregate, p.Window, p.HashJoin, p.NestedLoopJoin, p.OrderBy, p.TopN)
 
 
-def exchanged(node: p.PlanNode, ids: NodeIds, rng: random.Random) -> p.PlanNode:
+def exchange_node(node: p.PlanNode, ids: NodeIds, rng: random.Random) -> p.PlanNode:
     """The node, perhaps behind an exchange."""
     if rng.random() < 0.7:
         return node
@@ -256,11 +256,11 @@ class Difference:
 def difference(tables: Tables, query: Ordered, ways: Sequence[Way], expected: pa.Table) -> Difference | None:
     """What the engine does otherwise than DuckDB, or None. A query that it refuses is a difference."""
     try:
-        plan = planned(tables, query)
+        plan = plan_text(tables, query)
     except PlanError as error:
-        return Difference(f"plan: {shortened(error)}", str(error))
+        return Difference(f"plan: {shorten_error(error)}", str(error))
     except Exception as error:
-        return Difference(f"{type(error).__name__}: {shortened(error)}", repr(error))
+        return Difference(f"{type(error).__name__}: {shorten_error(error)}", repr(error))
     for way in ways:
         found = _difference(tables, query, plan, way, expected)
         if found is not None:
@@ -272,7 +272,7 @@ def _difference(tables: Tables, query: Ordered, plan: Any, way: Way, expected: p
     try:
         actual = engine_rows(tables, plan, way)
     except Exception as error:
-        return Difference(f"{type(error).__name__}: {shortened(error)}", f"{type(error).__name__}: {error}", way)
+        return Difference(f"{type(error).__name__}: {shorten_error(error)}", f"{type(error).__name__}: {error}", way)
     try:
         assert_same_rows(actual, expected)
         if query.keys:
@@ -284,7 +284,7 @@ def _difference(tables: Tables, query: Ordered, plan: Any, way: Way, expected: p
     return None
 
 
-def shortened(error: Exception) -> str:
+def shorten_error(error: Exception) -> str:
     """An error's text without what changes from case to case."""
     text = str(error).split("\n", 1)[0]
     return "".join("#" if char.isdigit() else char for char in text)[:60]

@@ -8,7 +8,7 @@ from sql_fuzz.queries import Shape
 SHAPES: dict[Shape, float] = {
     **clauses.SHAPES,
     merged_joins.merged_join: 1.5,
-    merged_joins.starred: 0.3,
+    merged_joins.select_star: 0.3,
     laterals.lateral: 1.0,
-    correlated.correlated: 2.0,
+    correlated.correlate_subqueries: 2.0,
 }

@@ -75,12 +75,12 @@ def shrunk(case: Case, wanted: Difference, failing: Failing = fault) -> Case:
     while progress and time.monotonic() < deadline:
         progress = False
         for step in (_plainer_ways, _smaller_queries, _fewer_tables, _fewer_rows, _fewer_columns, _plainer_data):
-            case, better = _reduced(case, step, fails, deadline)
+            case, better = _reduce_case(case, step, fails, deadline)
             progress = progress or better
     return case
 
 
-def _reduced(
+def _reduce_case(
     case: Case, step: Callable[[Case], Iterator[Case]], fails: Callable[[Case], bool], deadline: float
 ) -> tuple[Case, bool]:
     """The case after every step of one sort that keeps it failing."""

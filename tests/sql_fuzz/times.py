@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from sql_fuzz.tables import DATE, INSTANTS, INT, TEXT, TIMESTAMP, ZONES, Facts, Kind
-from sql_fuzz.values import Value, made
+from sql_fuzz.values import Value, compose
 
 if TYPE_CHECKING:
     from sql_fuzz.expressions import Expressions
@@ -25,18 +25,18 @@ def date(make: Expressions, depth: int) -> Value:
     if shape < 0.35:
         # A date and an interval are a timestamp there, a date here.
         step = f" {rng.choice('+-')} {interval(rng, ('day', 'month', 'year'))}"
-        return made(facts, "cast((", make.leaf(DATE).tree, step, ") as date)")
+        return compose(facts, "cast((", make.leaf(DATE).tree, step, ") as date)")
     if shape < 0.42:
-        return made(facts, "(", make.leaf(DATE).tree, f" {rng.choice('+-')} {rng.randint(0, 400)})")
+        return compose(facts, "(", make.leaf(DATE).tree, f" {rng.choice('+-')} {rng.randint(0, 400)})")
     if shape < 0.65:
-        return made(facts, f"cast(date_trunc('{rng.choice(DAY_UNITS)}', ", make.leaf(DATE).tree, ") as date)")
+        return compose(facts, f"cast(date_trunc('{rng.choice(DAY_UNITS)}', ", make.leaf(DATE).tree, ") as date)")
     if shape < 0.7:
-        return made(facts, "last_day(", make.value(DATE, depth).tree, ")")
+        return compose(facts, "last_day(", make.value(DATE, depth).tree, ")")
     if shape < 0.8:
-        return made(facts, "cast(", make.value(_with_clock(make), depth).tree, " as date)")
+        return compose(facts, "cast(", make.value(_with_clock(make), depth).tree, " as date)")
     if shape < 0.9:
         # Of texts with years in other notations the engines read different ones.
-        return made(facts, "try_cast(", (make.column(TEXT) or make.literal(TEXT)).tree, " as date)")
+        return compose(facts, "try_cast(", (make.column(TEXT) or make.literal(TEXT)).tree, " as date)")
     return make.leaf(DATE)
 
 
@@ -47,26 +47,26 @@ def timestamp(make: Expressions, depth: int) -> Value:
     shape = rng.random()
     if shape < 0.35:
         step = f" {rng.choice('+-')} {interval(rng, ('second', 'hour', 'day', 'month', 'year'))}"
-        return made(facts, "(", make.leaf(TIMESTAMP).tree, step, ")")
+        return compose(facts, "(", make.leaf(TIMESTAMP).tree, step, ")")
     if shape < 0.42:
         step = f" {rng.choice('+-')} {interval(rng, ('minute', 'hour', 'day', 'month'))}"
-        return made(facts, "cast((", make.leaf(DATE).tree, step, ") as timestamp)")
+        return compose(facts, "cast((", make.leaf(DATE).tree, step, ") as timestamp)")
     if shape < 0.47:
         name, number = rng.choice(["to_days", "to_hours", "to_months"]), make.leaf(INT).tree
-        return made(facts, "(", make.leaf(TIMESTAMP).tree, f" + {name}(cast(", number, " % 50 as integer)))")
+        return compose(facts, "(", make.leaf(TIMESTAMP).tree, f" + {name}(cast(", number, " % 50 as integer)))")
     if shape < 0.68:
-        return made(facts, f"date_trunc('{rng.choice(CLOCK_UNITS)}', ", make.leaf(TIMESTAMP).tree, ")")
+        return compose(facts, f"date_trunc('{rng.choice(CLOCK_UNITS)}', ", make.leaf(TIMESTAMP).tree, ")")
     if shape < 0.74:
         width = interval(rng, ("minute", "hour", "day", "week"), least=1)
-        return made(facts, f"time_bucket({width}, ", make.leaf(TIMESTAMP).tree, ")")
+        return compose(facts, f"time_bucket({width}, ", make.leaf(TIMESTAMP).tree, ")")
     if shape < 0.85:
-        return made(facts, "cast(", make.value(DATE, depth).tree, " as timestamp)")
+        return compose(facts, "cast(", make.value(DATE, depth).tree, " as timestamp)")
     zoned = make.present_kind(INSTANTS)
     if zoned in INSTANTS:
         instant = make.value(zoned, depth).tree
         if rng.random() < 0.5:
-            return made(facts, "cast(", instant, " as timestamp)")
-        return made(facts, "(", instant, f" at time zone '{rng.choice(ZONES)}')")
+            return compose(facts, "cast(", instant, " as timestamp)")
+        return compose(facts, "(", instant, f" at time zone '{rng.choice(ZONES)}')")
     return make.leaf(TIMESTAMP)
 
 
@@ -77,11 +77,11 @@ def instant(make: Expressions, kind: Kind, depth: int) -> Value:
     shape = rng.random()
     if shape < 0.4:
         step = f" {rng.choice('+-')} {interval(rng, ('second', 'hour', 'day', 'month', 'year'))}"
-        return made(facts, "(", make.leaf(kind).tree, step, ")")
+        return compose(facts, "(", make.leaf(kind).tree, step, ")")
     if shape < 0.7:
-        return made(facts, f"date_trunc('{rng.choice(CLOCK_UNITS)}', ", make.leaf(kind).tree, ")")
+        return compose(facts, f"date_trunc('{rng.choice(CLOCK_UNITS)}', ", make.leaf(kind).tree, ")")
     if shape < 0.85:
-        return made(facts, "(", make.value(TIMESTAMP, depth).tree, f" at time zone '{kind.zone}')")
+        return compose(facts, "(", make.value(TIMESTAMP, depth).tree, f" at time zone '{kind.zone}')")
     return make.leaf(kind)
 
 
@@ -92,16 +92,16 @@ def number(make: Expressions, depth: int) -> Value:
     if shape < 0.6:
         kind = rng.choice([DATE, _with_clock(make)])
         part = rng.choice(DAY_PARTS if kind == DATE else CLOCK_PARTS)
-        return made(Facts(INT, 3000), f"cast(extract({part} from ", make.value(kind, depth).tree, ") as bigint)")
+        return compose(Facts(INT, 3000), f"cast(extract({part} from ", make.value(kind, depth).tree, ") as bigint)")
     kind = rng.choice([DATE, TIMESTAMP])
     a, b = make.value(kind, depth).tree, make.value(kind, depth).tree
     if shape < 0.8:
         unit = rng.choice(DAY_UNITS if kind == DATE else CLOCK_UNITS)
-        return made(Facts(INT, 10**11), f"date_diff('{unit}', ", a, ", ", b, ")")
+        return compose(Facts(INT, 10**11), f"date_diff('{unit}', ", a, ", ", b, ")")
     if kind == DATE:
-        return made(Facts(INT, 10**6), "(", a, " - ", b, ")")
+        return compose(Facts(INT, 10**6), "(", a, " - ", b, ")")
     part = rng.choice(["day", "hour", "minute"])
-    return made(Facts(INT, 10**6), f"cast(extract({part} from ", a, " - ", b, ") as bigint)")
+    return compose(Facts(INT, 10**6), f"cast(extract({part} from ", a, " - ", b, ") as bigint)")
 
 
 def interval(rng: random.Random, units: tuple[str, ...], least: int = 0) -> str:

@@ -61,12 +61,12 @@ class Column:
         return Value(Tree(str(self.facts.kind), self.name), self.facts)
 
 
-def made(facts: Facts, *parts: Part) -> Value:
+def compose(facts: Facts, *parts: Part) -> Value:
     """A value of these facts, written as `parts`."""
     return Value(Tree(str(facts.kind), *parts), facts)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A string literal."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -78,10 +78,10 @@ def else_clause(tree: Tree | None) -> Listed:
 
 def merged_facts(values: Sequence[Value]) -> Facts:
     """Facts that hold for any of the values."""
-    return merged([value.facts for value in values])
+    return merge_facts([value.facts for value in values])
 
 
-def merged(facts: Sequence[Facts]) -> Facts:
+def merge_facts(facts: Sequence[Facts]) -> Facts:
     """Facts that hold where any of these do."""
     return Facts(
         facts[0].kind,

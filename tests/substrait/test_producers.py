@@ -59,7 +59,7 @@ TEXTS = [
 ]  # fmt: skip
 
 
-def produced(context: Any, text: str) -> bytes:
+def produce_plan(context: Any, text: str) -> bytes:
     """The optimized plan of a text."""
     plan = context.sql(text).optimized_logical_plan()
     return bytes(datafusion.substrait.Producer.to_substrait_plan(plan, context).encode())
@@ -72,7 +72,7 @@ def test_plans_mean_what_the_text_means(text: str, duck: duckdb.DuckDBPyConnecti
         context.from_arrow(table, name)
         session.register(name, table)
         duck.register(name, table)
-    found = session.substrait(produced(context, text)).to_arrow()
+    found = session.substrait(produce_plan(context, text)).to_arrow()
     # Of integers / is the integer quotient there.
     assert_same_rows(found, duck.sql(text.replace("a / 2", "a // 2")), ordered="order by a" in text)
 
@@ -86,7 +86,7 @@ def test_tpch(number: int, tpch_dir: Path, duck: duckdb.DuckDBPyConnection) -> N
         session.register(path.stem, str(path))
         duck.sql(f"create view {path.stem} as from '{path}'")
     text = (QUERIES / f"q{number:02}.sql").read_text()
-    assert_same_rows(session.substrait(produced(context, text)).to_arrow(), duck.sql(text))
+    assert_same_rows(session.substrait(produce_plan(context, text)).to_arrow(), duck.sql(text))
 
 
 def test_a_plan_of_many_terms() -> None:
@@ -96,4 +96,4 @@ def test_a_plan_of_many_terms() -> None:
     session.register("t", T)
     text = f"select {' + '.join(['a'] * 200)} as x from t"
     with pytest.raises(qcore.PlanError, match="nested more than 100 levels deep"):
-        session.substrait(produced(context, text))
+        session.substrait(produce_plan(context, text))

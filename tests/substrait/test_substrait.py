@@ -234,32 +234,44 @@ def test_literals(literal: dict[str, Any], value: Any, type_: pa.DataType) -> No
     pa.scalar(made.value, made.type)
 
 
-def broken(rel: dict[str, Any], functions: tuple[str, ...] = ()) -> bytes:
+def break_rel(rel: dict[str, Any], functions: tuple[str, ...] = ()) -> bytes:
     return message(rel, ["a", "b", "s"], functions).SerializeToString()
 
 
 ERRORS = {
     "no plan": (b"\xff\xff\xff", "are not a Substrait plan"),
     "no root": (b"", "has 0 root relations"),
-    "relation": (broken({"write": {}}), "relation write is not supported"),
-    "empty relation": (broken({}), "relation without a kind"),
+    "relation": (break_rel({"write": {}}), "relation write is not supported"),
+    "empty relation": (break_rel({}), "relation without a kind"),
     "function": (
-        broken({"filter": {"input": read(), "condition": function(0, field(0))}}, ("frobnicate:i64",)),
+        break_rel({"filter": {"input": read(), "condition": function(0, field(0))}}, ("frobnicate:i64",)),
         "frobnicate",
     ),
-    "anchor": (broken({"filter": {"input": read(), "condition": function(9, field(0))}}), "anchor 9 is not declared"),
-    "field": (broken({"filter": {"input": read(), "condition": function(0, field(7), field(0))}}, ("gt",)), "field 7"),
-    "condition type": (broken({"filter": {"input": read(), "condition": field(2)}}), "not boolean"),
+    "anchor": (
+        break_rel({"filter": {"input": read(), "condition": function(9, field(0))}}),
+        "anchor 9 is not declared",
+    ),
+    "field": (
+        break_rel({"filter": {"input": read(), "condition": function(0, field(7), field(0))}}, ("gt",)),
+        "field 7",
+    ),
+    "condition type": (break_rel({"filter": {"input": read(), "condition": field(2)}}), "not boolean"),
     "types": (
-        broken(
+        break_rel(
             {"filter": {"input": read(), "condition": function(0, field(0), {"literal": {"boolean": True}})}}, ("gt",)
         ),
         "nothing in common|not defined",
     ),
-    "set": (broken({"set": {"inputs": [read()], "op": "SET_OP_MINUS_PRIMARY"}}), "needs two inputs or more, not 1"),
-    "join": (broken({"join": {"left": read(), "right": read(), "type": "JOIN_TYPE_LEFT_SINGLE"}}), "left single joins"),
+    "set": (
+        break_rel({"set": {"inputs": [read()], "op": "SET_OP_MINUS_PRIMARY"}}),
+        "needs two inputs or more, not 1",
+    ),
+    "join": (
+        break_rel({"join": {"left": read(), "right": read(), "type": "JOIN_TYPE_LEFT_SINGLE"}}),
+        "left single joins",
+    ),
     "table": (
-        broken({"read": {**read()["read"], "named_table": {"names": ["tt"]}}}),
+        break_rel({"read": {**read()["read"], "named_table": {"names": ["tt"]}}}),
         "unknown table 'tt'.*did you mean 't'",
     ),
 }

@@ -276,7 +276,7 @@ def test_a_relation_that_refers_to_itself(session: qcore.Session) -> None:
         session.substrait(plan({"reference": {"subtree_ordinal": 0}}, 3, ({"reference": {"subtree_ordinal": 0}},)))
 
 
-def mutated(encoded: bytes, rng: random.Random) -> bytes:
+def mutate_bytes(encoded: bytes, rng: random.Random) -> bytes:
     """The bytes with a few of them changed, left out, doubled or cut off."""
     data = bytearray(encoded)
     # Bytes changed in place mostly leave a message that can be parsed, which is where it gets interesting.
@@ -305,7 +305,7 @@ def test_broken_bytes(seed: int, session: qcore.Session) -> None:
     plans = [plan(rel, n_columns, (A_ONLY,)) for rel, n_columns, _ in RELATIONS.values()]
     outcomes = {"refused": 0, "ran": 0}
     for _ in range(2_000):
-        encoded = mutated(rng.choice(plans), rng)
+        encoded = mutate_bytes(rng.choice(plans), rng)
         try:
             session.substrait(encoded).to_arrow()
             outcomes["ran"] += 1

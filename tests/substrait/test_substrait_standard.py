@@ -45,7 +45,7 @@ def field(name: str, **child: Any) -> dict[str, Any]:
     return {"selection": {"direct_reference": {"struct_field": reference}, "root_reference": {}}}
 
 
-def written(value: Any) -> dict[str, Any]:
+def write_argument(value: Any) -> dict[str, Any]:
     """An argument: a column by its name behind $, a word behind :, or a constant."""
     if isinstance(value, dict):
         return {"value": value}
@@ -71,9 +71,9 @@ def plan_of(expression: dict[str, Any], name: str, aggregate: bool = False) -> b
     return bytes(made.SerializeToString())
 
 
-def called(*arguments: Any, **options: str) -> dict[str, Any]:
+def make_call(*arguments: Any, **options: str) -> dict[str, Any]:
     made = [{"name": option, "preference": preferences.split()} for option, preferences in options.items()]
-    return {"function_reference": 0, "arguments": [written(argument) for argument in arguments], "options": made}
+    return {"function_reference": 0, "arguments": [write_argument(argument) for argument in arguments], "options": made}
 
 
 def run(encoded: bytes) -> pa.Table:
@@ -85,38 +85,38 @@ def run(encoded: bytes) -> pa.Table:
 UTC = ("$ts", "Europe/Berlin")
 LOCAL = "(ts at time zone 'UTC' at time zone 'Europe/Berlin')"
 CALLS: list[tuple[str, dict[str, Any], str]] = [
-    ("xor:bool_bool", called("$p", "$q"), "p <> q"),
-    ("and_not:bool_bool", called("$p", "$q"), "p and not q"),
-    ("bitwise_not:i64", called("$i"), "~i"),
-    ("shift_right:i64_i64", called("$j", 1), "j >> 1"),
-    ("least:any", called("$i", "$j"), "case when i is not null and j is not null then least(i, j) end"),
-    ("greatest:any", called("$i", "$j"), "case when i is not null and j is not null then greatest(i, j) end"),
-    ("least_skip_null:any", called("$i", "$j"), "least(i, j)"),
-    ("greatest_skip_null:any", called("$i", "$j"), "greatest(i, j)"),
-    ("divide:i64_i64", called("$i", "$j", overflow="ERROR"), "i // j"),
-    ("index_in:any_list", called("$f", "$l"), "list_position(l, f) - 1"),
-    ("concat:str", called("$s", "-", "$s", null_handling="ACCEPT_NULLS"), "s || '-' || s"),
-    ("concat:str", called("$s", "-"), "concat(s, '-')"),
-    ("like:str_str", called("$s", "A%", case_sensitivity="CASE_INSENSITIVE"), "s ilike 'A%'"),
-    ("replace_slice:str_i64_i64_str", called("$s", 2, 2, "--"), "left(s, 1) || '--' || substring(s, 4)"),
-    ("regexp_match_substring:str_str", called("$s", "[bx].?"), "nullif(regexp_extract(s, '[bx].?'), '')"),
-    ("regexp_match_substring:str_str", called("$s", "a(.)", 1, 1, 1), "nullif(regexp_extract(s, 'a(.)', 1), '')"),
-    ("count_substring:str_str", called("$s", "."), "len(s) - len(replace(s, '.', ''))"),
-    ("regexp_count_substring:str_str", called("$s", "[ab]"), "len(regexp_extract_all(s, '[ab]'))"),
-    ("extract:req_ts", called(":MILLISECOND", "$ts"), "millisecond(ts) % 1000"),
-    ("extract:req_ts", called(":MICROSECOND", "$ts"), "microsecond(ts) % 1000"),
-    ("extract:req_ts", called(":SUBSECOND", "$ts"), "microsecond(ts) % 1000000"),
-    ("extract:req_ts", called(":UNIX_TIME", "$ts"), "epoch(ts)::bigint"),
-    ("extract:req_req_ts", called(":MONTH", ":ZERO", "$ts"), "month(ts) - 1"),
-    ("extract:req_req_ts", called(":SUNDAY_DAY_OF_WEEK", ":ONE", "$ts"), "dayofweek(ts) + 1"),
-    ("extract:req_req_ts", called(":MONDAY_DAY_OF_WEEK", ":ZERO", "$ts"), "isodow(ts) - 1"),
-    ("extract:req_req_ts", called(":ISO_WEEK", ":ONE", "$ts"), "week(ts)"),
-    ("extract_boolean:req_ts", called(":IS_LEAP_YEAR", "$ts"), "day(last_day(make_date(year(ts), 2, 1))) = 29"),
-    ("assume_timezone:ts_str", called(*UTC), "ts at time zone 'Europe/Berlin'"),
-    ("strptime_date:str_str", called("2024-02-03", "%Y-%m-%d"), "date '2024-02-03'"),
-    ("strptime_timestamp:str_str_str", called("03.02.2024 10", "%d.%m.%Y %H", "Europe/Berlin"),
+    ("xor:bool_bool", make_call("$p", "$q"), "p <> q"),
+    ("and_not:bool_bool", make_call("$p", "$q"), "p and not q"),
+    ("bitwise_not:i64", make_call("$i"), "~i"),
+    ("shift_right:i64_i64", make_call("$j", 1), "j >> 1"),
+    ("least:any", make_call("$i", "$j"), "case when i is not null and j is not null then least(i, j) end"),
+    ("greatest:any", make_call("$i", "$j"), "case when i is not null and j is not null then greatest(i, j) end"),
+    ("least_skip_null:any", make_call("$i", "$j"), "least(i, j)"),
+    ("greatest_skip_null:any", make_call("$i", "$j"), "greatest(i, j)"),
+    ("divide:i64_i64", make_call("$i", "$j", overflow="ERROR"), "i // j"),
+    ("index_in:any_list", make_call("$f", "$l"), "list_position(l, f) - 1"),
+    ("concat:str", make_call("$s", "-", "$s", null_handling="ACCEPT_NULLS"), "s || '-' || s"),
+    ("concat:str", make_call("$s", "-"), "concat(s, '-')"),
+    ("like:str_str", make_call("$s", "A%", case_sensitivity="CASE_INSENSITIVE"), "s ilike 'A%'"),
+    ("replace_slice:str_i64_i64_str", make_call("$s", 2, 2, "--"), "left(s, 1) || '--' || substring(s, 4)"),
+    ("regexp_match_substring:str_str", make_call("$s", "[bx].?"), "nullif(regexp_extract(s, '[bx].?'), '')"),
+    ("regexp_match_substring:str_str", make_call("$s", "a(.)", 1, 1, 1), "nullif(regexp_extract(s, 'a(.)', 1), '')"),
+    ("count_substring:str_str", make_call("$s", "."), "len(s) - len(replace(s, '.', ''))"),
+    ("regexp_count_substring:str_str", make_call("$s", "[ab]"), "len(regexp_extract_all(s, '[ab]'))"),
+    ("extract:req_ts", make_call(":MILLISECOND", "$ts"), "millisecond(ts) % 1000"),
+    ("extract:req_ts", make_call(":MICROSECOND", "$ts"), "microsecond(ts) % 1000"),
+    ("extract:req_ts", make_call(":SUBSECOND", "$ts"), "microsecond(ts) % 1000000"),
+    ("extract:req_ts", make_call(":UNIX_TIME", "$ts"), "epoch(ts)::bigint"),
+    ("extract:req_req_ts", make_call(":MONTH", ":ZERO", "$ts"), "month(ts) - 1"),
+    ("extract:req_req_ts", make_call(":SUNDAY_DAY_OF_WEEK", ":ONE", "$ts"), "dayofweek(ts) + 1"),
+    ("extract:req_req_ts", make_call(":MONDAY_DAY_OF_WEEK", ":ZERO", "$ts"), "isodow(ts) - 1"),
+    ("extract:req_req_ts", make_call(":ISO_WEEK", ":ONE", "$ts"), "week(ts)"),
+    ("extract_boolean:req_ts", make_call(":IS_LEAP_YEAR", "$ts"), "day(last_day(make_date(year(ts), 2, 1))) = 29"),
+    ("assume_timezone:ts_str", make_call(*UTC), "ts at time zone 'Europe/Berlin'"),
+    ("strptime_date:str_str", make_call("2024-02-03", "%Y-%m-%d"), "date '2024-02-03'"),
+    ("strptime_timestamp:str_str_str", make_call("03.02.2024 10", "%d.%m.%Y %H", "Europe/Berlin"),
      "timestamp '2024-02-03 10:00:00' at time zone 'Europe/Berlin'"),
-    ("round_temporal:ts", called("$ts", ":FLOOR", ":HOUR", 6, {"literal": {"precision_timestamp": {
+    ("round_temporal:ts", make_call("$ts", ":FLOOR", ":HOUR", 6, {"literal": {"precision_timestamp": {
         "precision": 6, "value": 0}}}), "time_bucket(interval '6 hours', ts, timestamp '1970-01-01')"),
 ]  # fmt: skip
 
@@ -131,13 +131,13 @@ def test_scalar_functions(name: str, call: dict[str, Any], meaning: str, duck: d
 
 
 AGGREGATES = [
-    ("variance:fp64", called("$i", distribution="POPULATION"), "var_pop(i)"),
-    ("variance:fp64", called("$i"), "var_samp(i)"),
-    ("std_dev:req_fp64", called(":POPULATION", "$i"), "stddev_pop(i)"),
-    ("std_dev:req_fp64", called(":SAMPLE", "$i"), "stddev_samp(i)"),
-    ("median:req_i64", called(":EXACT", "$i"), "median(i)"),
-    ("approx_count_distinct:any", called("$p"), "count(distinct p)"),
-    ("sum:i64", called("$i", overflow="SATURATE ERROR"), "sum(i)"),
+    ("variance:fp64", make_call("$i", distribution="POPULATION"), "var_pop(i)"),
+    ("variance:fp64", make_call("$i"), "var_samp(i)"),
+    ("std_dev:req_fp64", make_call(":POPULATION", "$i"), "stddev_pop(i)"),
+    ("std_dev:req_fp64", make_call(":SAMPLE", "$i"), "stddev_samp(i)"),
+    ("median:req_i64", make_call(":EXACT", "$i"), "median(i)"),
+    ("approx_count_distinct:any", make_call("$p"), "count(distinct p)"),
+    ("sum:i64", make_call("$i", overflow="SATURATE ERROR"), "sum(i)"),
 ]
 
 
@@ -181,15 +181,23 @@ def test_parts_of_nested_values(name: str, duck: duckdb.DuckDBPyConnection) -> N
 @pytest.mark.parametrize(
     ("name", "call", "message"),
     [
-        ("add:i64_i64", called("$i", 1, overflow="SILENT SATURATE"), "add: overflow SILENT or SATURATE.*it is ERROR"),
-        ("round:fp64", called("$f", 1, rounding="CEILING"), "rounding CEILING is asked for; it is TIE_AWAY_FROM_ZERO"),
-        ("upper:str", called("$s", char_set="ASCII_ONLY"), "ASCII_ONLY"),
-        ("equal:any", called("$i", "$j", colour="RED"), "no such option"),
-        ("extract:req_ts", called(":US_WEEK", "$ts"), "US_WEEK is not supported; there are YEAR"),
-        ("extract:req", called(":YEAR"), "extract with 1 arguments"),
-        ("between:any", called("$i", "$j"), "between takes 3 arguments, not 2"),
-        ("index_in:any", called("$f"), "index_in with 1 arguments"),
-        ("regexp_match_substring:str_str", called("$s", "b", 2, 1), "only position 1"),
+        (
+            "add:i64_i64",
+            make_call("$i", 1, overflow="SILENT SATURATE"),
+            "add: overflow SILENT or SATURATE.*it is ERROR",
+        ),
+        (
+            "round:fp64",
+            make_call("$f", 1, rounding="CEILING"),
+            "rounding CEILING is asked for; it is TIE_AWAY_FROM_ZERO",
+        ),
+        ("upper:str", make_call("$s", char_set="ASCII_ONLY"), "ASCII_ONLY"),
+        ("equal:any", make_call("$i", "$j", colour="RED"), "no such option"),
+        ("extract:req_ts", make_call(":US_WEEK", "$ts"), "US_WEEK is not supported; there are YEAR"),
+        ("extract:req", make_call(":YEAR"), "extract with 1 arguments"),
+        ("between:any", make_call("$i", "$j"), "between takes 3 arguments, not 2"),
+        ("index_in:any", make_call("$f"), "index_in with 1 arguments"),
+        ("regexp_match_substring:str_str", make_call("$s", "b", 2, 1), "only position 1"),
     ],
 )
 def test_what_the_engine_cannot_do(name: str, call: dict[str, Any], message: str) -> None:

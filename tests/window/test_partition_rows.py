@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from windows import known, run_window
+from windows import as_equal, run_window
 
 from qcore.plan.nodes import SortKey, WindowCall
 from random_tables import KEY_TYPES, SIZES, plain, random_table
@@ -26,7 +26,7 @@ def check(table: pa.Table, n_partition: int, batch_rows: int | None = None) -> N
     order = [SortKey(name) for name in names[n_partition:]]
     got = run_window(table, CALLS, names[:n_partition], order, batch_rows)
     assert got.num_rows == table.num_rows
-    rows = list(zip(*(map(known, column.to_pylist()) for column in plain(got.select(names)).columns), strict=True))
+    rows = list(zip(*(map(as_equal, column.to_pylist()) for column in plain(got.select(names)).columns), strict=True))
     keys = [(row[:n_partition], row[n_partition:]) for row in rows]
     sizes: dict[Any, int] = {}
     for part, _ in keys:

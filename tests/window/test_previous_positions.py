@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from windows import EXCLUSIONS, Rows, known, run_window
+from windows import EXCLUSIONS, Rows, as_equal, run_window
 
 from qcore.plan.nodes import SortKey, WindowCall, WindowFrame
 from random_tables import KEY_TYPES, SIZES, plain, random_table
@@ -27,7 +27,7 @@ def check(values: pa.Array, frames: list[WindowFrame]) -> None:
     model = Rows(rows, ["p"], ORDER)
     for at, frame in enumerate(frames):
         expected = [
-            len({known(rows[place]["v"]) for place in model.frame(position, frame)} - {None})
+            len({as_equal(rows[place]["v"]) for place in model.frame(position, frame)} - {None})
             for position in range(n_rows)
         ]
         assert got[f"{at}"].to_pylist() == expected, frame

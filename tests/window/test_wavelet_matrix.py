@@ -19,7 +19,7 @@ def quantiles(values: np.ndarray, frame: WindowFrame, groups: np.ndarray) -> lis
     return [got[call.name].to_pylist() for call in calls]
 
 
-def picked(values: np.ndarray) -> list[int | None]:
+def pick_values(values: np.ndarray) -> list[int | None]:
     """The value at each fraction of these, from its definition: the first that so many are not above."""
     if len(values) == 0:
         return [None] * len(FRACTIONS)
@@ -42,7 +42,7 @@ def check(values: np.ndarray, frame: WindowFrame, groups: np.ndarray | None = No
             inside = inside[groups[inside] != groups[position]]
         elif frame.exclude == "ties":
             inside = inside[(groups[inside] != groups[position]) | (inside == position)]
-        assert [column[position] for column in got] == picked(values[inside]), position
+        assert [column[position] for column in got] == pick_values(values[inside]), position
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 63, 64, 65, 127, 128, 129, 1023, 1024, 1025, 2047, 2048, 2049])

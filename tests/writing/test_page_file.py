@@ -26,7 +26,7 @@ def page(*values: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
 
 
-def written(path: Path, *values: int) -> PageFile:
+def write_pages(path: Path, *values: int) -> PageFile:
     """A file with one page for each value, in partitions 0, 1 and 2 by turns."""
     writer = PageFileWriter(str(path), SCHEMA, 1)
     for value in values:
@@ -42,7 +42,7 @@ def read(file: PageFile) -> list[int]:
 
 def test_pages_come_back(tmp_path: Path) -> None:
     """The list of pages has place, size and rows of each, and travels as JSON."""
-    file = written(tmp_path / "a.pages", 5, 6, 7)
+    file = write_pages(tmp_path / "a.pages", 5, 6, 7)
     assert (file.n_rows, file.n_bytes) == (6, os.path.getsize(file.path))
     assert [(page.partition, page.n_rows) for page in file.pages] == [(0, 2), (1, 2), (2, 2)]
     assert PageFile.from_json(json.loads(json.dumps(file.to_json()))) == file
@@ -120,7 +120,7 @@ def test_wider_rows_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_changed_is_an_error(tmp_path: Path) -> None:
     """S4: truncated, longer, deleted, or with other bytes: one error that names the file."""
-    file = written(tmp_path / "a.pages", 5, 6, 7)
+    file = write_pages(tmp_path / "a.pages", 5, 6, 7)
     data = Path(file.path).read_bytes()
     for changed, reason in (
         (data[:-1], f"it has {len(data) - 1} bytes, and its task wrote {len(data)}"),

@@ -19,7 +19,7 @@ def texts(n_distinct: int, n_bytes: int, n_rows: int = N) -> pa.Array:
     return pa.array([f"{n % n_distinct * 2654435761 % 2**24:0{n_bytes}x}" for n in range(n_rows)], pa.string_view())
 
 
-def scattered(n_rows: int = N) -> pa.Array:
+def scatter_numbers(n_rows: int = N) -> pa.Array:
     return pa.array([n * 6364136223846793005 % 2**63 for n in range(n_rows)], pa.int64())
 
 
@@ -29,7 +29,7 @@ def test_narrow_types() -> None:
         e=pa.array([1] * N, pa.decimal128(19, 2)),
         s=texts(N, 8),
         b=texts(N, 8).cast(pa.binary_view()),
-        i=scattered(),
+        i=scatter_numbers(),
     ).schema
     assert schema.types == [pa.decimal64(18, 2), pa.decimal128(19, 2), pa.string(), pa.binary(), pa.int64()]
 
@@ -49,7 +49,7 @@ def test_columns_of_nulls_have_no_dictionary() -> None:
 
 def test_compression_of_what_compresses_well() -> None:
     assert layout_of(a=pa.array([7] * N)).is_compressed
-    assert not layout_of(a=scattered()).is_compressed
+    assert not layout_of(a=scatter_numbers()).is_compressed
     assert not layout_of(a=pa.array([7] * 900)).is_compressed, "too few rows to tell"
     layout = layout_of(a=pa.array([7] * N))
     page = layout.page(pa.record_batch({"a": pa.array([7] * N)}))
@@ -60,7 +60,7 @@ def test_compression_of_what_compresses_well() -> None:
 def test_a_page_unlike_the_sample_has_its_values() -> None:
     """Later pages may have other values than the sample led to expect."""
     layout = layout_of(s=texts(5, 20), a=pa.array([7] * N))
-    rows = pa.record_batch({"s": texts(N, 20), "a": scattered()})
+    rows = pa.record_batch({"s": texts(N, 20), "a": scatter_numbers()})
     read = pa.ipc.open_stream(layout.page(rows)).read_all()
     assert read.to_pylist() == rows.to_pylist()
 
@@ -72,7 +72,7 @@ def test_slow_storage_makes_more_pay() -> None:
     slow = PageLayout.of_sample(rows, 16.0)
     assert slow.is_compressed
     assert slow.schema.types == [pa.int64(), pa.dictionary(pa.int16(), pa.string())]
-    assert not PageLayout.of_sample(pa.record_batch({"a": scattered()}), 16.0).is_compressed
+    assert not PageLayout.of_sample(pa.record_batch({"a": scatter_numbers()}), 16.0).is_compressed
 
 
 def test_nulls_and_slices() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qcore.expression.types import FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types
 from qcore.functions.arrow.scalar import MICROS, ArrowFunction, by_value
-from qcore.functions.signatures import Function, Signature, fixed
+from qcore.functions.signatures import Function, Signature, take_types
 
 TIME = pa.time64("us")
 _MICROS = 1_000_000
@@ -92,17 +92,17 @@ def _is_day(type_: pa.DataType) -> bool:
     return is_local or pa.types.is_date(type_) or pa.types.is_string(type_) or pa.types.is_null(type_)
 
 
-def _called(function: Callable[..., Any], type_: pa.DataType, resolve: Function) -> ArrowFunction:
+def _call_by_value(function: Callable[..., Any], type_: pa.DataType, resolve: Function) -> ArrowFunction:
     return ArrowFunction(resolve, by_value(function, type_))
 
 
 CALENDAR_FUNCTIONS: dict[str, ArrowFunction] = {
-    "make_timestamp": _called(_make_timestamp, MICROS, fixed(MICROS, *(INT64,) * 5, FLOAT64)),
-    "make_time": _called(_make_time, TIME, fixed(TIME, INT64, INT64, FLOAT64)),
-    "whole_units": _called(
+    "make_timestamp": _call_by_value(_make_timestamp, MICROS, take_types(MICROS, *(INT64,) * 5, FLOAT64)),
+    "make_time": _call_by_value(_make_time, TIME, take_types(TIME, INT64, INT64, FLOAT64)),
+    "whole_units": _call_by_value(
         _whole_units, INT64, Function(3, 3, _whole, "unit, date or timestamp, date or timestamp", "integer")
     ),
-    "month_bin": _called(
+    "month_bin": _call_by_value(
         _month_bin, MICROS, Function(2, 3, _bins, "interval, date or timestamp, [date or timestamp]", "as the second")
     ),
 }

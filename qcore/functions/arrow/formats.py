@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types
 from qcore.functions.arrow.scalar import BINARY, ArrowFunction, Kernel, by_value
-from qcore.functions.signatures import MANY, Function, Signature, fixed
+from qcore.functions.signatures import MANY, Function, Signature, take_types
 
 _WORD_BITS = 64
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -42,7 +42,7 @@ def _to_base(value: int, radix: int, least: int = 1) -> str:
 def _size(step: int, units: tuple[str, ...]) -> Callable[[int], str]:
     """A number of bytes in the largest unit up to it, with one digit after the point, rounded down."""
 
-    def written(count: int) -> str:
+    def write_size(count: int) -> str:
         sign, size = "-" if count < 0 else "", abs(count)
         if size < step:
             return f"{sign}{size} byte{'' if size == 1 else 's'}"
@@ -52,7 +52,7 @@ def _size(step: int, units: tuple[str, ...]) -> Callable[[int], str]:
         tenths = size * 10 // step**power
         return f"{sign}{tenths // 10}.{tenths % 10} {units[power - 1]}"
 
-    return written
+    return write_size
 
 
 def _unhex(text: str) -> bytes:
@@ -71,14 +71,14 @@ def _bit_count(values: pa.Array) -> list[int | None]:
 
 
 def _format(form: str, *values: Any) -> str:
-    return form.format(*map(_shown, values))
+    return form.format(*map(_printf_value, values))
 
 
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?([A-Za-z%])")
 
 
 def _printf(form: str, *values: Any) -> str:
-    shown = list(map(_shown, values))
+    shown = list(map(_printf_value, values))
     form = form.replace("%i", "%d")
     if any(isinstance(value, Decimal) for value in shown):
         form = _with_exact_decimals(form, shown)
@@ -112,20 +112,20 @@ def _with_exact_decimals(form: str, values: list[Any]) -> str:
     return _CONVERSION.sub(text_instead, form)
 
 
-def _shown(value: Any) -> Any:
+def _printf_value(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
 def _in_form(function: Any) -> Kernel:
     """A kernel of a function of a format and values. The format decides which values it takes."""
 
-    def written(*arguments: Any) -> str:
+    def write_values(*arguments: Any) -> str:
         try:
             return str(function(*arguments))
         except (TypeError, IndexError, KeyError, AttributeError) as error:
             raise ValueError(f"the format does not fit the values: {error}") from None
 
-    return by_value(written, STRING)
+    return by_value(write_values, STRING)
 
 
 def _number_or_text(types: Types) -> Signature:
@@ -143,7 +143,7 @@ def _integer(types: Types) -> Signature:
     return Signature(INT64, (INT64 if pa.types.is_null(types[0]) else types[0],))
 
 
-def _placed(types: Types) -> Signature:
+def _place_types(types: Types) -> Signature:
     if not pa.types.is_string(types[0]) and not pa.types.is_null(types[0]):
         raise TypeMismatch("the format must be text")
     return Signature(STRING, (STRING, *map(_place, types[1:])))
@@ -164,16 +164,16 @@ def _place(type_: pa.DataType) -> pa.DataType:
 WRITTEN_FUNCTIONS: dict[str, ArrowFunction] = {
     "hex": ArrowFunction(Function(1, 1, _number_or_text, "integer, text or bytes", "text"), by_value(_hex, STRING)),
     "bin": ArrowFunction(Function(1, 1, _number_or_text, "integer, text or bytes", "text"), by_value(_bin, STRING)),
-    "to_base": ArrowFunction(fixed(STRING, INT64, INT64, INT64, optional=1), by_value(_to_base, STRING)),
+    "to_base": ArrowFunction(take_types(STRING, INT64, INT64, INT64, optional=1), by_value(_to_base, STRING)),
     "format_bytes": ArrowFunction(
-        fixed(STRING, INT64), by_value(_size(1024, ("KiB", "MiB", "GiB", "TiB", "PiB")), STRING)
+        take_types(STRING, INT64), by_value(_size(1024, ("KiB", "MiB", "GiB", "TiB", "PiB")), STRING)
     ),
     "format_decimal_bytes": ArrowFunction(
-        fixed(STRING, INT64), by_value(_size(1000, ("kB", "MB", "GB", "TB", "PB")), STRING)
+        take_types(STRING, INT64), by_value(_size(1000, ("kB", "MB", "GB", "TB", "PB")), STRING)
     ),
-    "unhex": ArrowFunction(fixed(BINARY, STRING), by_value(_unhex, BINARY)),
-    "unbin": ArrowFunction(fixed(BINARY, STRING), by_value(_unbin, BINARY)),
+    "unhex": ArrowFunction(take_types(BINARY, STRING), by_value(_unhex, BINARY)),
+    "unbin": ArrowFunction(take_types(BINARY, STRING), by_value(_unbin, BINARY)),
     "bit_count": ArrowFunction(Function(1, 1, _integer, "integer", "integer"), _bit_count),
-    "format": ArrowFunction(Function(1, MANY, _placed, "text, any, …", "text"), _in_form(_format)),
-    "printf": ArrowFunction(Function(1, MANY, _placed, "text, any, …", "text"), _in_form(_printf)),
+    "format": ArrowFunction(Function(1, MANY, _place_types, "text, any, …", "text"), _in_form(_format)),
+    "printf": ArrowFunction(Function(1, MANY, _place_types, "text, any, …", "text"), _in_form(_printf)),
 }

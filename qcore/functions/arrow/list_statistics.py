@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from qcore.expression.types import FLOAT64, STRING, TypeMismatch, Types, is_list_of_any_layout, is_numeric
 from qcore.functions.arrow.list_layouts import large_lists
-from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist
-from qcore.functions.arrow.nested_values import encoded
+from qcore.functions.arrow.looking import LOOK_ROWS, look_between, pylist
+from qcore.functions.arrow.nested_values import encode_value
 from qcore.functions.arrow.scalar import ArrowFunction, Kernel
 from qcore.functions.signatures import Function, Signature
 
@@ -119,16 +119,18 @@ def _spread(values: np.ndarray) -> float | None:
 def _counts(elements: Any, type_: pa.DataType) -> dict[bytes, list[Any]]:
     """The distinct values and their counts, by bytes that are equal and ordered as the values are."""
     counted: dict[bytes, list[Any]] = {}
-    for value in looked(elements, LOOK_ROWS):
+    for value in look_between(elements, LOOK_ROWS):
         if value is not None:
-            counted.setdefault(encoded(value, type_), [value, 0])[1] += 1
+            counted.setdefault(encode_value(value, type_), [value, 0])[1] += 1
     return counted
 
 
 def _entropy(lists: pa.Array) -> list[float | None]:
     made: list[float | None] = []
-    for elements in looked(pylist(lists), 1):
-        counts = Counter(encoded(value, lists.type.value_type) for value in looked(elements or ()) if value is not None)
+    for elements in look_between(pylist(lists), 1):
+        counts = Counter(
+            encode_value(value, lists.type.value_type) for value in look_between(elements or ()) if value is not None
+        )
         total = counts.total()
         parts = [-count / total * math.log2(count / total) for count in counts.values()]
         made.append(None if elements is None else math.fsum(parts) + 0.0)
@@ -137,7 +139,7 @@ def _entropy(lists: pa.Array) -> list[float | None]:
 
 def _histogram(lists: pa.Array) -> list[Any]:
     made: list[Any] = []
-    for elements in looked(pylist(lists), 1):
+    for elements in look_between(pylist(lists), 1):
         counted = _counts(elements or (), lists.type.value_type)
         made.append([tuple(counted[key]) for key in sorted(counted)] or None)
     return made

@@ -24,7 +24,7 @@ def that_looks(kernel: Looking) -> Looking:
     return kernel
 
 
-def looked(values: Sequence[Any], between: int = LOOK_ELEMENTS) -> Iterator[Any]:
+def look_between(values: Sequence[Any], between: int = LOOK_ELEMENTS) -> Iterator[Any]:
     """Iterate over the values, with a call of look() before every `step` of them."""
     for start in range(0, len(values), between):
         look()

@@ -39,7 +39,7 @@ def blocks(values: pa.Array) -> pa.Array:
     if n > 1 and n_values(values) > _VALUES_MAX:
         half = n // 2
         return pa.concat_arrays([blocks(part) for part in (values[:half], values[half:])])
-    return binaries(*_written(values, np.ones(n, np.int64)), values)
+    return binaries(*_write_blocks(values, np.ones(n, np.int64)), values)
 
 
 def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Array:
@@ -55,13 +55,13 @@ def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Ar
     there = raw.is_valid().to_numpy(zero_copy_only=False)
     held, starts = np.frombuffer(data or b"", np.uint8), places[:-1] + ahead
     if not there.all():
-        absent, _ = _written(pa.nulls(1, type_), np.ones(1, np.int64))
+        absent, _ = _write_blocks(pa.nulls(1, type_), np.ones(1, np.int64))
         starts = np.where(there, starts, len(held))
         held = np.concatenate((held, absent))
     return _read(held, starts, np.ones(n, np.int64), type_)[0]
 
 
-def _written(values: pa.Array, sizes: Lengths) -> tuple[Bytes, Lengths]:
+def _write_blocks(values: pa.Array, sizes: Lengths) -> tuple[Bytes, Lengths]:
     """The concatenated blocks of groups of `sizes` values each, and the number of bytes of each block."""
     there = values.is_valid().to_numpy(zero_copy_only=False)
     return side_by_side([(there.view(np.uint8), sizes), *_columns(values, sizes)], len(sizes))
@@ -76,13 +76,13 @@ def _columns(values: pa.Array, sizes: Lengths) -> list[tuple[Bytes, Lengths]]:
     if pa.types.is_run_end_encoded(kind):
         return _columns(pc.run_end_decode(values), sizes)
     if pa.types.is_struct(kind):
-        return [_written(column, sizes) for column in columns_of_structs(values)]
+        return [_write_blocks(column, sizes) for column in columns_of_structs(values)]
     if pa.types.is_map(kind):
         return _columns(entries_of_maps(values), sizes)
     if is_list_of_any_layout(kind):
         lists = large_lists(values)
         counts = as_int64(pc.list_value_length(lists))
-        return [_numbers(counts, sizes), _written(lists.flatten(), _sums(counts, sizes))]
+        return [_numbers(counts, sizes), _write_blocks(lists.flatten(), _sums(counts, sizes))]
     if is_text(kind) or _is_bytes(kind):
         texts = pc.fill_null(values.cast(pa.large_binary()), b"")
         offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -108,7 +108,7 @@ def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[
         values, at = _read(held, at, sizes, kind.value_type)
         return pc.run_end_encode(values, kind.run_end_type), at
     n = int(sizes.sum())
-    there = _gathered(held, at, sizes).view(bool)
+    there = _gather_bytes(held, at, sizes).view(bool)
     at = at + sizes
     mask = pa.array(~there) if not there.all() else None
     if pa.types.is_null(kind):
@@ -131,27 +131,27 @@ def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[
         return (lists.cast(kind) if by_offsets else pa.array(lists.to_pylist(), kind)), at
     validity = pa.array(there).buffers()[1] if mask is not None else None
     if is_text(kind) or _is_bytes(kind):
-        lengths, at = _gathered(held, at, sizes * _LENGTH_BYTES).view(np.int64), at + sizes * _LENGTH_BYTES
+        lengths, at = _gather_bytes(held, at, sizes * _LENGTH_BYTES).view(np.int64), at + sizes * _LENGTH_BYTES
         totals = _sums(lengths, sizes)
-        data = pa.py_buffer(_gathered(held, at, totals))
+        data = pa.py_buffer(_gather_bytes(held, at, totals))
         wide = pa.large_string() if is_text(kind) else pa.large_binary()
         texts = pa.Array.from_buffers(wide, n, [validity, pa.py_buffer(offsets_of(lengths)), data])
         return texts.cast(kind), at + totals
     if pa.types.is_boolean(kind):
-        return pa.array(_gathered(held, at, sizes).view(bool), mask=None if mask is None else ~there), at + sizes
+        return pa.array(_gather_bytes(held, at, sizes).view(bool), mask=None if mask is None else ~there), at + sizes
     width = kind.bit_width // 8
-    data = pa.py_buffer(_gathered(held, at, sizes * width))
+    data = pa.py_buffer(_gather_bytes(held, at, sizes * width))
     return pa.Array.from_buffers(kind, n, [validity, data]), at + sizes * width
 
 
 def _lists(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[Lengths, pa.Array, Lengths]:
     """The offsets and the elements of the groups' lists, and the ends of the blocks."""
-    counts = _gathered(held, at, sizes * _LENGTH_BYTES).view(np.int64)
+    counts = _gather_bytes(held, at, sizes * _LENGTH_BYTES).view(np.int64)
     items, at = _read(held, at + sizes * _LENGTH_BYTES, _sums(counts, sizes), kind)
     return offsets_of(counts), items, at
 
 
-def _gathered(held: Bytes, starts: Lengths, lengths: Lengths) -> Bytes:
+def _gather_bytes(held: Bytes, starts: Lengths, lengths: Lengths) -> Bytes:
     """Concatenate runs of bytes."""
     ends = np.cumsum(lengths)
     return held[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError
 from qcore.expression.types import is_list_of_any_layout
-from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encoded
+from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encode_value
 from qcore.late_module import late_module
 
 pc = late_module("pyarrow.compute")
@@ -35,7 +35,7 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 def nested_bytes(values: pa.Array) -> pa.Array:
     """The bytes of each value of an array of lists, structs, maps or intervals; null where the value is."""
-    return bytes_of_rows(values, _fixed)
+    return bytes_of_rows(values, _view_bytes)
 
 
 def bytes_of_rows(values: pa.Array, fixed: Fixed) -> pa.Array:
@@ -48,7 +48,7 @@ def bytes_of_rows(values: pa.Array, fixed: Fixed) -> pa.Array:
     if n > 1 and n_values(values) > _VALUES_MAX:
         half = n // 2
         return pa.concat_arrays([bytes_of_rows(part, fixed) for part in (values[:half], values[half:])])
-    return binaries(*_encoded(values, fixed), values)
+    return binaries(*_encode_rows(values, fixed), values)
 
 
 def binaries(data: Bytes, lengths: Lengths, values: pa.Array) -> pa.Array:
@@ -98,24 +98,24 @@ def n_values(values: pa.Array) -> int:
     return len(values)
 
 
-def _encoded(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
+def _encode_rows(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
     """The concatenated bytes of all rows, and the length of each. A null has arbitrary bytes."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return _encoded(values.dictionary_decode(), fixed)
+        return _encode_rows(values.dictionary_decode(), fixed)
     if pa.types.is_map(kind):
-        return _encoded(entries_of_maps(values), fixed)
+        return _encode_rows(entries_of_maps(values), fixed)
     if is_list_of_any_layout(kind):
         items = values.flatten()
         is_map = kind.value_field.name == _ENTRY
-        data, lengths = _encoded(items, fixed) if is_map else _parts(items, fixed)
+        data, lengths = _encode_rows(items, fixed) if is_map else _parts(items, fixed)
         ends = offsets_of(lengths)[np.cumsum(as_int64(pc.list_value_length(values)))]
-        return _spaced(data, np.diff(ends, prepend=0), 0, 1)
+        return _pad_rows(data, np.diff(ends, prepend=0), 0, 1)
     if pa.types.is_struct(kind):
         return side_by_side([_parts(column, fixed) for column in columns_of_structs(values)], len(values))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         held = _text_bytes(values)
-        return _one_by_one(values) if held is None else _spaced(*held, 0, 2)
+        return _one_by_one(values) if held is None else _pad_rows(*held, 0, 2)
     rows = fixed(values)
     if rows is None:
         return _one_by_one(values)
@@ -125,15 +125,15 @@ def _encoded(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
 def _parts(values: pa.Array, fixed: Fixed) -> tuple[Bytes, Lengths]:
     """The bytes of values as parts of other values, with a first byte that tells nulls from values."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    data, lengths = _encoded(values, fixed)
+    data, lengths = _encode_rows(values, fixed)
     if not valid.all():
         data, lengths = data[np.repeat(valid, lengths)], np.where(valid, lengths, 0)
-    data, lengths = _spaced(data, lengths, 1, 0)
+    data, lengths = _pad_rows(data, lengths, 1, 0)
     data[np.cumsum(lengths) - lengths] = np.where(valid, VALUE[0], NULL[0])
     return data, lengths
 
 
-def _spaced(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Bytes, Lengths]:
+def _pad_rows(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Bytes, Lengths]:
     """The rows with `front` zeros before and `back` zeros after each."""
     longer = lengths + (front + back)
     ends = np.cumsum(longer)
@@ -169,7 +169,7 @@ def _text_bytes(values: pa.Array) -> tuple[Bytes, Lengths] | None:
     return None if (held == 0).any() else (held, np.diff(ends))
 
 
-def _fixed(values: pa.Array) -> npt.NDArray[np.uint8] | None:
+def _view_bytes(values: pa.Array) -> npt.NDArray[np.uint8] | None:
     """The bytes of each value as a row of a matrix, for types of fixed width; None for other types."""
     kind = values.type
     if pa.types.is_floating(kind):
@@ -233,7 +233,7 @@ def bytes_of_floats(held: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
 
 
 def _one_by_one(values: pa.Array) -> tuple[Bytes, Lengths]:
-    rows = [b"" if value is None else encoded(value, values.type) for value in values.to_pylist()]
+    rows = [b"" if value is None else encode_value(value, values.type) for value in values.to_pylist()]
     return np.frombuffer(b"".join(rows), np.uint8), np.fromiter(map(len, rows), np.int64, len(rows))
 
 

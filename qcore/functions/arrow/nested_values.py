@@ -33,10 +33,10 @@ Leaf = Callable[[bytes, int, pa.DataType], tuple[Any, int]]
 SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
-def encoded(value: Any, type_: pa.DataType) -> bytes:
+def encode_value(value: Any, type_: pa.DataType) -> bytes:
     """The bytes of a value of a type, as a Python value of pyarrow. It must not be None."""
     if pa.types.is_dictionary(type_):
-        return encoded(value, type_.value_type)
+        return encode_value(value, type_.value_type)
     if is_list_of_any_layout(type_):
         return b"".join(_part(item, type_.value_type) for item in value) + _END
     if pa.types.is_struct(type_):
@@ -54,7 +54,7 @@ def encoded(value: Any, type_: pa.DataType) -> bytes:
 
 
 def _part(value: Any, type_: pa.DataType) -> bytes:
-    return NULL if value is None else VALUE + encoded(value, type_)
+    return NULL if value is None else VALUE + encode_value(value, type_)
 
 
 def bytes_of_float(value: float) -> bytes:
@@ -102,10 +102,10 @@ def bytes_of_whole(whole: int) -> bytes:
     return (whole + _SIGN).to_bytes(WHOLE_BYTES, "big")
 
 
-def decoded(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_bytes) -> tuple[Any, int]:
+def decode_value(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_bytes) -> tuple[Any, int]:
     """The value whose bytes begin at a position, and the position after it. `leaf` reads numbers and times."""
     if pa.types.is_dictionary(type_):
-        return decoded(raw, at, type_.value_type, leaf)
+        return decode_value(raw, at, type_.value_type, leaf)
     if is_list_of_any_layout(type_):
         return _items(raw, at, lambda place: _decoded_part(raw, place, type_.value_type, leaf))
     if pa.types.is_struct(type_):
@@ -148,7 +148,7 @@ def _items(raw: bytes, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple
 
 
 def _decoded_part(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf) -> tuple[Any, int]:
-    return (None, at + 1) if raw[at : at + 1] == NULL else decoded(raw, at + 1, type_, leaf)
+    return (None, at + 1) if raw[at : at + 1] == NULL else decode_value(raw, at + 1, type_, leaf)
 
 
 def float_of_bytes(raw: bytes) -> float:
@@ -198,4 +198,4 @@ def nested_values(raw: pa.Array, type_: pa.DataType, leaf: Leaf = leaf_of_bytes)
 
 
 def _value(raw: bytes | None, type_: pa.DataType, leaf: Leaf) -> Any:
-    return None if raw is None else decoded(raw, 0, type_, leaf)[0]
+    return None if raw is None else decode_value(raw, 0, type_, leaf)[0]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qcore.expression.types import BOOL, FLOAT64, TypeMismatch, Types, as_decimal
 from qcore.functions.arrow.scalar import ArrowFunction, Kernel, as_array, by_value, n_rows
-from qcore.functions.signatures import Function, Signature, fixed, numbers
+from qcore.functions.signatures import Function, Signature, numbers, take_types
 from qcore.late_module import late_module
 
 hashlib = late_module("hashlib")
@@ -90,8 +90,8 @@ def _whole_numbers(types: Types) -> Signature:
     return Signature(whole[0], tuple(whole))
 
 
-_ONE = fixed(FLOAT64, FLOAT64)
-_TWO = fixed(FLOAT64, FLOAT64, FLOAT64)
+_ONE = take_types(FLOAT64, FLOAT64)
+_TWO = take_types(FLOAT64, FLOAT64, FLOAT64)
 NUMBER_FUNCTIONS: dict[str, ArrowFunction] = {
     "even": ArrowFunction(_ONE, _of_arrays(_even)),
     "fdiv": ArrowFunction(_TWO, _of_arrays(_quotient)),
@@ -100,9 +100,9 @@ NUMBER_FUNCTIONS: dict[str, ArrowFunction] = {
         Function(2, 2, _whole_numbers, "integer or decimal, integer or decimal", "as the first, a decimal"),
         _by_digits(_integer_quotient),
     ),
-    "hash_bytes": ArrowFunction(fixed(pa.uint64(), pa.binary()), by_value(_hash_of, pa.uint64())),
+    "hash_bytes": ArrowFunction(take_types(pa.uint64(), pa.binary()), by_value(_hash_of, pa.uint64())),
     "gamma": ArrowFunction(_ONE, by_value(_gamma, FLOAT64)),
     "lgamma": ArrowFunction(_ONE, by_value(_log_gamma, FLOAT64)),
     "nextafter": ArrowFunction(_TWO, _of_arrays(np.nextafter)),
-    "signbit": ArrowFunction(fixed(BOOL, FLOAT64), _of_arrays(np.signbit)),
+    "signbit": ArrowFunction(take_types(BOOL, FLOAT64), _of_arrays(np.signbit)),
 }

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qcore.expression.types import STRING, TypeMismatch, Types
 from qcore.functions.arrow.scalar import ArrowFunction, by_value
-from qcore.functions.signatures import Function, Signature, fixed
+from qcore.functions.signatures import Function, Signature, take_types
 
 # The separators of a path, by their names in calls.
 _SEPARATORS = {"system": "/", "forward_slash": "/", "backslash": "\\", "both_slash": "/\\"}
@@ -73,14 +73,14 @@ def _text_and_how(types: Types) -> Signature:
     return Signature(STRING, (STRING,) * len(types))
 
 
-_OF_PATH = fixed(STRING, STRING, STRING, optional=1)
+_OF_PATH = take_types(STRING, STRING, STRING, optional=1)
 PATH_FUNCTIONS: dict[str, ArrowFunction] = {
-    "parse_path": ArrowFunction(fixed(_TEXTS, STRING, STRING, optional=1), by_value(_path, _TEXTS)),
+    "parse_path": ArrowFunction(take_types(_TEXTS, STRING, STRING, optional=1), by_value(_path, _TEXTS)),
     "parse_filename": ArrowFunction(
         Function(1, 3, _text_and_how, "text, [boolean], [text]", "text"), by_value(_file_name, STRING)
     ),
     "parse_dirname": ArrowFunction(_OF_PATH, by_value(_first_folder, STRING)),
     "parse_dirpath": ArrowFunction(_OF_PATH, by_value(_folder, STRING)),
-    "url_encode": ArrowFunction(fixed(STRING, STRING), by_value(_url_encode, STRING)),
-    "url_decode": ArrowFunction(fixed(STRING, STRING), by_value(_url_decode, STRING)),
+    "url_encode": ArrowFunction(take_types(STRING, STRING), by_value(_url_encode, STRING)),
+    "url_decode": ArrowFunction(take_types(STRING, STRING), by_value(_url_decode, STRING)),
 }

@@ -20,10 +20,10 @@ import pyarrow as pa
 from qcore.errors import ExecutionError
 from qcore.expression.interval_values import age, interval_divide, interval_multiply
 from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
-from qcore.functions.arrow.looking import LOOK_ROWS, looked, pylist, that_looks
+from qcore.functions.arrow.looking import LOOK_ROWS, look_between, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
 from qcore.functions.arrow.widening_bytes import widening_bytes
-from qcore.functions.signatures import Function, Signature, fixed
+from qcore.functions.signatures import Function, Signature, take_types
 from qcore.late_module import late_module
 from qcore.record import record
 from qcore_ext.compute.arrow_call import look
@@ -121,10 +121,10 @@ def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
             encoded = columns[0].dictionary_encode()
             n = len(encoded.dictionary)
             rows = [_values(encoded.dictionary if a is columns[0] else a, n) for a in arguments]
-            made = pa.array([function(*row) for row in looked(list(zip(*rows, strict=True)), LOOK_ROWS)], type_)
+            made = pa.array([function(*row) for row in look_between(list(zip(*rows, strict=True)), LOOK_ROWS)], type_)
             return made.take(encoded.indices)
         rows = [_values(argument, n_rows(arguments)) for argument in arguments]
-        together = looked(list(zip(*rows, strict=True)), LOOK_ROWS)
+        together = look_between(list(zip(*rows, strict=True)), LOOK_ROWS)
         return pa.array([None if None in row else function(*row) for row in together], type_)
 
     return that_looks(kernel)
@@ -219,17 +219,17 @@ def _named_groups(pattern: str) -> tuple[str, int]:
     """The pattern with its n capturing groups named g1 to gn, as Arrow requires, and n."""
     count = 0
 
-    def named(found: re.Match[str]) -> str:
+    def name_group(found: re.Match[str]) -> str:
         nonlocal count
         if found.group("opens") is None:
             return found.group()
         count += 1
         return f"(?P<g{count}>"
 
-    return _GROUP.sub(named, pattern), count
+    return _GROUP.sub(name_group, pattern), count
 
 
-def _captured(text: pa.Array, pattern: str, group: int, flags: str) -> pa.Array:
+def _capture_group(text: pa.Array, pattern: str, group: int, flags: str) -> pa.Array:
     """The text of a group, or of the whole match for 0; null if the pattern does not match."""
     named, count = _named_groups(pattern)
     if not 0 <= group <= count:
@@ -240,7 +240,7 @@ def _captured(text: pa.Array, pattern: str, group: int, flags: str) -> pa.Array:
 
 
 def _regexp_extract(text: pa.Array, pattern: str, group: int = 0, flags: str = "") -> pa.Array:
-    found = _captured(text, pattern, group, flags)
+    found = _capture_group(text, pattern, group, flags)
     return pc.if_else(pc.and_(text.is_valid(), found.is_null()), "", found)
 
 
@@ -265,7 +265,7 @@ def _regexp_escape(text: str) -> str:
 
 def _regexp_match_first(text: pa.Array, pattern: str, flags: str = "") -> pa.Array:
     """The value of (regexp_match(…))[1]: the first group, or the match if there is no group; null without a match."""
-    return _captured(text, pattern, min(_named_groups(pattern)[1], 1), flags)
+    return _capture_group(text, pattern, min(_named_groups(pattern)[1], 1), flags)
 
 
 def similar_pattern(pattern: str) -> str:
@@ -420,16 +420,16 @@ def _strptime(text: pa.Array, form: str) -> pa.Array:
 
 
 def _try_strptime(text: pa.Array, form: str) -> pa.Array:
-    def parsed(value: str) -> datetime.datetime | None:
+    def parse_text(value: str) -> datetime.datetime | None:
         try:
             return datetime.datetime.strptime(value, form)
         except ValueError:
             return None
 
-    return by_value(parsed, MICROS)(text)
+    return by_value(parse_text, MICROS)(text)
 
 
-def _stamped(types: Types, n: int) -> tuple[pa.DataType, ...]:
+def _stamp_types(types: Types, n: int) -> tuple[pa.DataType, ...]:
     """The first n types as dates or timestamps; text is read as a timestamp."""
     taken = []
     for type_ in types[:n]:
@@ -441,10 +441,10 @@ def _stamped(types: Types, n: int) -> tuple[pa.DataType, ...]:
     return tuple(taken)
 
 
-def _formatted(types: Types) -> Signature:
+def _format_types(types: Types) -> Signature:
     if not all(pa.types.is_string(type_) or pa.types.is_null(type_) for type_ in types[1:]):
         raise TypeMismatch("the format is text")
-    return Signature(STRING, (*_stamped(types, 1), STRING))
+    return Signature(STRING, (*_stamp_types(types, 1), STRING))
 
 
 # --- casts ---
@@ -470,7 +470,7 @@ def _text_or_none(raw: bytes | None) -> str | None:
         return None
 
 
-def _nested(types: Types) -> Signature:
+def _encode_types(types: Types) -> Signature:
     if not compares_by_bytes(types[0]):
         raise TypeMismatch("it takes a list, struct, map or interval")
     return Signature(BINARY, (types[0],))
@@ -554,32 +554,38 @@ def _bytes_or_text(result: pa.DataType, more: int) -> Function:
 
 
 ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
-    "regexp_like": ArrowFunction(fixed(BOOL, STRING, STRING, STRING, optional=1), by_pattern(_regexp_like)),
-    "regexp_full_match": ArrowFunction(fixed(BOOL, STRING, STRING, STRING, optional=1), by_pattern(_regexp_full_match)),
-    "regexp_replace": ArrowFunction(
-        fixed(STRING, STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_replace)
+    "regexp_like": ArrowFunction(take_types(BOOL, STRING, STRING, STRING, optional=1), by_pattern(_regexp_like)),
+    "regexp_full_match": ArrowFunction(
+        take_types(BOOL, STRING, STRING, STRING, optional=1), by_pattern(_regexp_full_match)
     ),
-    "regexp_count": ArrowFunction(fixed(INT64, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_count)),
-    "regexp_instr": ArrowFunction(fixed(INT64, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_instr)),
+    "regexp_replace": ArrowFunction(
+        take_types(STRING, STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_replace)
+    ),
+    "regexp_count": ArrowFunction(
+        take_types(INT64, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_count)
+    ),
+    "regexp_instr": ArrowFunction(
+        take_types(INT64, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_instr)
+    ),
     "regexp_extract": ArrowFunction(
-        fixed(STRING, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract)
+        take_types(STRING, STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract)
     ),
     "regexp_extract_all": ArrowFunction(
-        fixed(pa.list_(STRING), STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract_all)
+        take_types(pa.list_(STRING), STRING, STRING, INT64, STRING, optional=2), by_pattern(_regexp_extract_all)
     ),
-    "regexp_escape": ArrowFunction(fixed(STRING, STRING), by_value(_regexp_escape, STRING)),
+    "regexp_escape": ArrowFunction(take_types(STRING, STRING), by_value(_regexp_escape, STRING)),
     "regexp_match_first": ArrowFunction(
-        fixed(STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_match_first)
+        take_types(STRING, STRING, STRING, STRING, optional=1), by_pattern(_regexp_match_first)
     ),
-    "like_escape": ArrowFunction(fixed(BOOL, STRING, STRING, STRING), by_pattern(_like_escape)),
-    "ilike_escape": ArrowFunction(fixed(BOOL, STRING, STRING, STRING), by_pattern(_ilike_escape)),
-    "similar_to": ArrowFunction(fixed(BOOL, STRING, STRING), by_pattern(_similar_to)),
-    "initcap": ArrowFunction(fixed(STRING, STRING), by_value(_initcap, STRING)),
-    "strip_accents": ArrowFunction(fixed(STRING, STRING), by_value(_strip_accents, STRING)),
-    "nfc_normalize": ArrowFunction(fixed(STRING, STRING), by_value(_nfc_normalize, STRING)),
-    "translate": ArrowFunction(fixed(STRING, STRING, STRING, STRING), by_value(_translate, STRING)),
-    "find_in_set": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_find_in_set, INT64)),
-    "substr_index": ArrowFunction(fixed(STRING, STRING, STRING, INT64), by_value(_substr_index, STRING)),
+    "like_escape": ArrowFunction(take_types(BOOL, STRING, STRING, STRING), by_pattern(_like_escape)),
+    "ilike_escape": ArrowFunction(take_types(BOOL, STRING, STRING, STRING), by_pattern(_ilike_escape)),
+    "similar_to": ArrowFunction(take_types(BOOL, STRING, STRING), by_pattern(_similar_to)),
+    "initcap": ArrowFunction(take_types(STRING, STRING), by_value(_initcap, STRING)),
+    "strip_accents": ArrowFunction(take_types(STRING, STRING), by_value(_strip_accents, STRING)),
+    "nfc_normalize": ArrowFunction(take_types(STRING, STRING), by_value(_nfc_normalize, STRING)),
+    "translate": ArrowFunction(take_types(STRING, STRING, STRING, STRING), by_value(_translate, STRING)),
+    "find_in_set": ArrowFunction(take_types(INT64, STRING, STRING), by_value(_find_in_set, INT64)),
+    "substr_index": ArrowFunction(take_types(STRING, STRING, STRING, INT64), by_value(_substr_index, STRING)),
     "md5": ArrowFunction(_bytes_or_text(STRING, 0), _hash("md5")),
     "sha1": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha1")),
     "sha224": ArrowFunction(_bytes_or_text(STRING, 0), _hash("sha224")),
@@ -589,18 +595,22 @@ ARROW_FUNCTIONS: dict[str, ArrowFunction] = {
     "digest": ArrowFunction(_bytes_or_text(BINARY, 1), by_value(_digest, BINARY)),
     "encode": ArrowFunction(_bytes_or_text(STRING, 1), by_value(_encode, STRING)),
     "decode": ArrowFunction(_bytes_or_text(BINARY, 1), by_value(_decode, BINARY)),
-    "to_hex": ArrowFunction(fixed(STRING, INT64), by_value(_to_hex, STRING)),
+    "to_hex": ArrowFunction(take_types(STRING, INT64), by_value(_to_hex, STRING)),
     "strftime": ArrowFunction(
-        Function(2, 2, _formatted, "date, time or timestamp, text", "text"), by_pattern(_strftime)
+        Function(2, 2, _format_types, "date, time or timestamp, text", "text"), by_pattern(_strftime)
     ),
-    "strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_strptime)),
-    "try_strptime": ArrowFunction(fixed(MICROS, STRING, STRING), by_pattern(_try_strptime)),
-    "is_single_row": ArrowFunction(fixed(BOOL, INT64), _is_single_row),
-    "age": ArrowFunction(fixed(INTERVAL, MICROS, MICROS), by_value(age, INTERVAL)),
-    "interval_multiply": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_multiply, INTERVAL)),
-    "interval_divide": ArrowFunction(fixed(INTERVAL, INTERVAL, FLOAT64), by_value(interval_divide, INTERVAL)),
-    "nested_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), nested_bytes),
-    "widening_bytes": ArrowFunction(Function(1, 1, _nested, "list, struct, map or interval", "bytes"), widening_bytes),
+    "strptime": ArrowFunction(take_types(MICROS, STRING, STRING), by_pattern(_strptime)),
+    "try_strptime": ArrowFunction(take_types(MICROS, STRING, STRING), by_pattern(_try_strptime)),
+    "is_single_row": ArrowFunction(take_types(BOOL, INT64), _is_single_row),
+    "age": ArrowFunction(take_types(INTERVAL, MICROS, MICROS), by_value(age, INTERVAL)),
+    "interval_multiply": ArrowFunction(take_types(INTERVAL, INTERVAL, FLOAT64), by_value(interval_multiply, INTERVAL)),
+    "interval_divide": ArrowFunction(take_types(INTERVAL, INTERVAL, FLOAT64), by_value(interval_divide, INTERVAL)),
+    "nested_bytes": ArrowFunction(
+        Function(1, 1, _encode_types, "list, struct, map or interval", "bytes"), nested_bytes
+    ),
+    "widening_bytes": ArrowFunction(
+        Function(1, 1, _encode_types, "list, struct, map or interval", "bytes"), widening_bytes
+    ),
     "local_time": ArrowFunction(
         Function(1, 1, _to_local, "timestamp with a time zone", "timestamp"), lambda when: pc.local_timestamp(when)
     ),

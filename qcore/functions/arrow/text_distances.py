@@ -6,7 +6,7 @@ import operator
 
 from qcore.expression.types import FLOAT64, INT64, STRING
 from qcore.functions.arrow.scalar import ArrowFunction, by_value
-from qcore.functions.signatures import fixed
+from qcore.functions.signatures import take_types
 from qcore_ext.compute.arrow_call import look
 from qcore_ext.compute.text_distance import damerau_levenshtein, jaro, levenshtein
 
@@ -62,12 +62,12 @@ def _jaro_winkler(a: str, b: str, least: float = 0.0) -> float:
     return alike if alike >= least else 0.0
 
 
-_ALIKE_TEXTS = fixed(FLOAT64, STRING, STRING, FLOAT64, optional=1)
+_ALIKE_TEXTS = take_types(FLOAT64, STRING, STRING, FLOAT64, optional=1)
 TEXT_DISTANCES: dict[str, ArrowFunction] = {
-    "levenshtein": ArrowFunction(fixed(INT64, STRING, STRING), by_value(levenshtein, INT64)),
-    "damerau_levenshtein": ArrowFunction(fixed(INT64, STRING, STRING), by_value(damerau_levenshtein, INT64)),
-    "hamming": ArrowFunction(fixed(INT64, STRING, STRING), by_value(_hamming, INT64)),
-    "jaccard": ArrowFunction(fixed(FLOAT64, STRING, STRING), by_value(_jaccard, FLOAT64)),
+    "levenshtein": ArrowFunction(take_types(INT64, STRING, STRING), by_value(levenshtein, INT64)),
+    "damerau_levenshtein": ArrowFunction(take_types(INT64, STRING, STRING), by_value(damerau_levenshtein, INT64)),
+    "hamming": ArrowFunction(take_types(INT64, STRING, STRING), by_value(_hamming, INT64)),
+    "jaccard": ArrowFunction(take_types(FLOAT64, STRING, STRING), by_value(_jaccard, FLOAT64)),
     "jaro_similarity": ArrowFunction(_ALIKE_TEXTS, by_value(_jaro, FLOAT64)),
     "jaro_winkler_similarity": ArrowFunction(_ALIKE_TEXTS, by_value(_jaro_winkler, FLOAT64)),
 }

@@ -47,7 +47,7 @@ _EXACT = Context(prec=80)
 
 def widening_bytes(values: pa.Array) -> pa.Array:
     """The bytes of each value of an array of lists, structs, maps or intervals; null where the value is."""
-    return bytes_of_rows(values, _fixed)
+    return bytes_of_rows(values, _encode_numbers)
 
 
 def values_of_widening_bytes(raw: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
@@ -71,7 +71,7 @@ class _Inexact(Exception):
     """A value of a narrower type has no exact value of the wider one."""
 
 
-def _fixed(values: pa.Array) -> Rows | None:
+def _encode_numbers(values: pa.Array) -> Rows | None:
     kind = values.type
     if pa.types.is_integer(kind):
         held = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)

@@ -11,9 +11,9 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Case, Column, Expr, Literal, call, close_lambda
 from qcore.expression.types import BOOL, is_list_of_any_layout, is_text, plain
 from qcore.functions.dialect import Dialect
-from qcore.functions.entries import Build, Table, entry, written
+from qcore.functions.entries import Build, Table, entry, expr_entry
 from qcore.functions.tables.text import text_slice
-from qcore.functions.typed import cast, constant, derived, engine_call, literal_value
+from qcore.functions.typed import cast, constant, derive_expr, engine_call, literal_value
 
 _EMPTY = pa.list_(pa.null())
 
@@ -56,7 +56,7 @@ def each(lists: Bound, build: Callable[[Expr], Expr]) -> Bound:
     """The list of the expressions that `build` returns for the elements."""
     function, others = close_lambda(build(Column("$element")), ("$element",))
     assert not others
-    return derived(lambda of: Call("list_transform", (of, function)), lists)
+    return derive_expr(lambda of: Call("list_transform", (of, function)), lists)
 
 
 # --- structs ---------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _element(dialect: Dialect, value: Bound, key: Bound) -> Bound:
     if pa.types.is_struct(type_) or pa.types.is_map(type_):
         return _struct_extract(dialect, value, key)
     if is_text(type_):
-        return derived(text_slice, value, key, key)
+        return derive_expr(text_slice, value, key, key)
     return engine_call("list_extract", value, key)
 
 
@@ -123,7 +123,7 @@ def _slice(dialect: Dialect, value: Bound, first: Bound, last: Bound, *step: Bou
         return engine_call("list_slice", value, first, last, *step)
     if step:
         raise PlanError("a slice of a text has no step")
-    return derived(text_slice, value, first, last)
+    return derive_expr(text_slice, value, first, last)
 
 
 # --- searching -------------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def equals_any(value: Bound, held: Bound) -> Bound:
     def build(found: Expr, of: Expr) -> Expr:
         return Case(((found, found), (has_nulls(of), Literal(None, BOOL))), found)
 
-    return derived(build, contained, held)
+    return derive_expr(build, contained, held)
 
 
 def any_of(operator: str, value: Bound, held: Bound) -> Bound:
@@ -152,7 +152,7 @@ def any_of(operator: str, value: Bound, held: Bound) -> Bound:
     low, high = engine_call("list_min", held), engine_call("list_max", held)
     if operator == "not_equal":
         tests = [engine_call("not_equal", value, bound) for bound in (low, high)]
-        found = derived(lambda a, b: Call("or", (a, b)), *tests)
+        found = derive_expr(lambda a, b: Call("or", (a, b)), *tests)
     else:
         found = engine_call(operator, value, low if operator.startswith("greater") else high)
 
@@ -162,7 +162,7 @@ def any_of(operator: str, value: Bound, held: Bound) -> Bound:
         yes, null, no = (Literal(truth, BOOL) for truth in (True, None, False))
         return Case(((Call("is_true", (test,)), yes), (unknown, null), (is_open, null)), no)
 
-    return derived(build, found, held, value)
+    return derive_expr(build, found, held, value)
 
 
 _NEGATED = {
@@ -202,7 +202,7 @@ def _cut(first: int, last: int) -> Build:
     return lambda dialect, lists: engine_call("list_slice", lists, constant(first), constant(last))
 
 
-def _sorted(order: str) -> Build:
+def _sort_lists(order: str) -> Build:
     def build(dialect: Dialect, lists: Bound, *options: Bound) -> Bound:
         given = [value.upper() for value in map(_option, options)]
         falls, nulls = order, "NULLS LAST"
@@ -234,20 +234,20 @@ def _select(dialect: Dialect, lists: Bound, places: Bound) -> Bound:
         made = Call("list_transform", (at, function, of))
         return Case(((Call("is_not_null", (of,)), made),))
 
-    return derived(build, lists, places)
+    return derive_expr(build, lists, places)
 
 
 def _where(dialect: Dialect, lists: Bound, mask: Bound) -> Bound:
     """The elements where the other list is true."""
     pairs = engine_call("list_zip", lists, mask)
     function, _ = close_lambda(call("struct_extract", Column("$pair"), "2"), ("$pair",))
-    kept = derived(lambda of: Call("list_filter", (of, function)), pairs)
+    kept = derive_expr(lambda of: Call("list_filter", (of, function)), pairs)
     made = each(kept, lambda pair: call("struct_extract", pair, "1"))
 
     def build(of: Expr, by: Expr, result: Expr) -> Expr:
         return Case(((Call("and", (Call("is_not_null", (of,)), Call("is_not_null", (by,)))), result),))
 
-    return derived(build, lists, mask, made)
+    return derive_expr(build, lists, mask, made)
 
 
 def _string_agg(dialect: Dialect, lists: Bound, *between: Bound) -> Bound:
@@ -302,7 +302,7 @@ LISTS: Table = {
     "length": entry("text or bytes or list", "integer", _length),
     "cardinality": "list_length",
     "size": "list_length",
-    "empty": written("list", "boolean", _is_empty),
+    "empty": expr_entry("list", "boolean", _is_empty),
     "contains": entry("text, text; list, any", "boolean", _contains),
     **dict.fromkeys(("list_contains", "list_has", "array_contains", "array_has"), "contains"),
     "list_contains_all": "list_has_all",
@@ -319,9 +319,9 @@ LISTS: Table = {
     "array_pop_back": entry("list", "list", _cut(1, -2)),
     "array_pop_front": entry("list", "list", _cut(2, -1)),
     "array_remove_all": "list_remove",
-    "list_sort": entry("list, [text], [text]", "list", _sorted("ASC")),
+    "list_sort": entry("list, [text], [text]", "list", _sort_lists("ASC")),
     "array_sort": "list_sort",
-    "list_reverse_sort": entry("list, [text], [text]", "list", _sorted("DESC")),
+    "list_reverse_sort": entry("list, [text], [text]", "list", _sort_lists("DESC")),
     "array_reverse_sort": "list_reverse_sort",
     "list_select": entry("list, list of integer", "list", _select),
     "array_select": "list_select",

@@ -9,9 +9,9 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Case, Expr, call
 from qcore.expression.types import FLOAT64, STRING
 from qcore.functions.dialect import Dialect
-from qcore.functions.entries import Table, entry, written
+from qcore.functions.entries import Table, entry, expr_entry
 from qcore.functions.type_names import type_name
-from qcore.functions.typed import constant, derived, engine_call, is_null
+from qcore.functions.typed import constant, derive_expr, engine_call, is_null
 from qcore.functions.variants import dialect_call
 
 
@@ -29,7 +29,7 @@ def _fallback(dialect: Dialect, *values: Bound) -> Bound:
 
 
 def _if(dialect: Dialect, condition: Bound, then: Bound, otherwise: Bound) -> Bound:
-    return derived(lambda a, b, c: Case(((a, b),), c), condition, then, otherwise)
+    return derive_expr(lambda a, b, c: Case(((a, b),), c), condition, then, otherwise)
 
 
 def _typeof(dialect: Dialect, value: Bound) -> Bound:
@@ -69,15 +69,15 @@ def _hash(*values: Expr) -> Expr:
 
 
 VALUES: Table = {
-    "hash": written("any, …", "integer", _hash),
+    "hash": expr_entry("any, …", "integer", _hash),
     "coalesce": entry("any, …", "as the arguments", _fallback),
     "ifnull": entry("any, any", "as the arguments", _fallback),
     "nvl": "ifnull",
-    "nvl2": written("any, any, any", "as the second and third", _if_present),
+    "nvl2": expr_entry("any, any, any", "as the second and third", _if_present),
     "if": entry("boolean, any, any", "as the second and third", _if),
     "iff": "if",
-    "constant_or_null": written("any, any", "as the first", _constant_or_null),
-    "nanvl": written("number, number", "number", _not_number),
+    "constant_or_null": expr_entry("any, any", "as the first", _constant_or_null),
+    "nanvl": expr_entry("number, number", "number", _not_number),
     "typeof": entry("any", "text", _typeof),
     "version": entry("", "text", _version),
 }  # fmt: skip
@@ -96,7 +96,7 @@ NUMBERS: Table = {
     "isnan": "is_nan",
     "isinf": "is_infinite",
     "isfinite": "is_finite",
-    "iszero": written("number", "boolean", _is_zero),
+    "iszero": expr_entry("number", "boolean", _is_zero),
     "pi": entry("", "number", lambda dialect: constant(math.pi, FLOAT64)),
     "greatest_common_divisor": "gcd",
     "least_common_multiple": "lcm",

@@ -10,11 +10,11 @@ from qcore.expression.tree import Call, Case, Cast, Expr, Literal, call
 from qcore.expression.types import BOOL, DATE, FLOAT64, INT64, STRING, is_list_of_any_layout, plain
 from qcore.functions.casts import bind_cast
 from qcore.functions.dialect import Dialect
-from qcore.functions.entries import Build, Table, entry, written
+from qcore.functions.entries import Build, Table, entry, expr_entry
 from qcore.functions.operators import OPERATORS
 from qcore.functions.tables.lists import LISTS
 from qcore.functions.tables.times import TIMES
-from qcore.functions.typed import cast, constant, derived, engine_call, literal_value
+from qcore.functions.typed import cast, constant, derive_expr, engine_call, literal_value
 from qcore.functions.variants import dialect_call
 
 _STAMP = pa.timestamp("us")
@@ -45,7 +45,7 @@ def _try_quotient(a: Expr, b: Expr) -> Expr:
     return call("divide", Cast(a, FLOAT64), call("nullif", b, 0))
 
 
-def _located(dialect: Dialect, part: Bound, text: Bound, *start: Bound) -> Bound:
+def _locate_text(dialect: Dialect, part: Bound, text: Bound, *start: Bound) -> Bound:
     """The position of the first occurrence of a text in another, from a position on."""
     if not start:
         return engine_call("position", text, part)
@@ -55,7 +55,7 @@ def _located(dialect: Dialect, part: Bound, text: Bound, *start: Bound) -> Bound
         none = call("or", call("less", first, 1), call("equal", place, 0))
         return Case(((none, Literal(0, INT64)),), call("subtract", call("add", place, first), 1))
 
-    return derived(build, part, text, start[0])
+    return derive_expr(build, part, text, start[0])
 
 
 def _regexp_replace(dialect: Dialect, text: Bound, pattern: Bound, new: Bound, *flags: Bound) -> Bound:
@@ -118,7 +118,7 @@ def _next_day(dialect: Dialect, when: Bound, name: Bound) -> Bound:
         ahead = call("modulo", call("add", call("subtract", day, Call("iso_day_of_week", (value,))), 7), 7)
         return call("add", value, call("add", ahead, 1))
 
-    return derived(build, cast(when, DATE))
+    return derive_expr(build, cast(when, DATE))
 
 
 def _days(operator: str) -> Build:
@@ -154,7 +154,7 @@ def _unix_timestamp(dialect: Dialect, *arguments: Bound) -> Bound:
     else:
         zone = "UTC" if dialect.timestamp == "instant" else None
         when = cast(arguments[0], pa.timestamp("us", zone))
-    return derived(lambda value: Cast(call("floor", Call("epoch", (value,))), INT64), when)
+    return derive_expr(lambda value: Cast(call("floor", Call("epoch", (value,))), INT64), when)
 
 
 def _from_unixtime(dialect: Dialect, seconds: Bound, *form: Bound) -> Bound:
@@ -184,7 +184,7 @@ def _sequence(dialect: Dialect, first: Bound, last: Bound, *step: Bound) -> Boun
         def falls(a: Expr, b: Expr) -> Expr:
             return Case(((call("less_equal", a, b), Literal(1, INT64)),), Literal(-1, INT64))
 
-        step = (derived(falls, first, last),)
+        step = (derive_expr(falls, first, last),)
     return engine_call("generate_series", first, last, *step)
 
 
@@ -193,7 +193,7 @@ def _slice(dialect: Dialect, lists: Bound, start: Bound, length: Bound) -> Bound
         end = call("subtract", call("add", first, count), 1)
         return Case(((call("less", first, 0), call("least", end, -1)),), end)
 
-    return engine_call("list_slice", lists, start, derived(last, start, length))
+    return engine_call("list_slice", lists, start, derive_expr(last, start, length))
 
 
 def _sort_array(dialect: Dialect, lists: Bound, *rises: Bound) -> Bound:
@@ -226,7 +226,7 @@ def _positive(value: Expr) -> Expr:
     return value
 
 
-def _refused(message: str) -> Build:
+def _refuse_call(message: str) -> Build:
     def build(dialect: Dialect, *arguments: Bound) -> Bound:
         raise PlanError(message)
 
@@ -242,21 +242,21 @@ _CASTS: dict[str, pa.DataType] = {
     "float": pa.float32(), "double": FLOAT64, "date": DATE, "timestamp": _STAMP, "boolean": BOOL,
 }  # fmt: skip
 SPARK: Table = {
-    "pmod": written("number, number", "number", _positive_remainder),
+    "pmod": expr_entry("number, number", "number", _positive_remainder),
     "isnull": "is_null",
     "isnotnull": "is_not_null",
-    **{name: entry("text, text, [integer]", "integer", _located) for name in ("locate", "position", "charindex")},
+    **{name: entry("text, text, [integer]", "integer", _locate_text) for name in ("locate", "position", "charindex")},
     "date_add": entry("date, integer", "date", _days("+")),
     "dateadd": "date_add",
     "date_sub": entry("date, integer", "date", _days("-")),
-    "months_between": written("timestamp, timestamp", "number", _months_between),
+    "months_between": expr_entry("timestamp, timestamp", "number", _months_between),
     "unix_timestamp": entry("timestamp or text, [text]", "integer", _unix_timestamp),
     "to_unix_timestamp": "unix_timestamp",
     "from_unixtime": entry("integer, [text]", "text", _from_unixtime),
     "timestamp_seconds": "to_timestamp_seconds",
-    "unix_date": written("date", "integer", _since_epoch),
-    "date_from_unix_date": written("integer", "date", _from_days),
-    "weekday": written("date", "integer", lambda when: call("subtract", Call("iso_day_of_week", (when,)), 1)),
+    "unix_date": expr_entry("date", "integer", _since_epoch),
+    "date_from_unix_date": expr_entry("integer", "date", _from_days),
+    "weekday": expr_entry("date", "integer", lambda when: call("subtract", Call("iso_day_of_week", (when,)), 1)),
     "trunc": entry("date or number, [part or integer]", "date or number", _trunc),
     "date_trunc": entry("part, date or timestamp", "as the second", _date_trunc),
     "next_day": entry("date, text", "date", _next_day),
@@ -270,7 +270,7 @@ SPARK: Table = {
     "array_join": "array_to_string",
     "element_at": entry("list or map, key", "the element", _of(LISTS, "[]")),
     "[]": entry("struct, name; map, key", "the element", _subscript),
-    "array_position": written("list, any", "integer", _array_position),
+    "array_position": expr_entry("list, any", "integer", _array_position),
     "array_remove": "list_remove",
     "array_except": "list_except",
     "arrays_overlap": "list_has_any",
@@ -279,16 +279,16 @@ SPARK: Table = {
     "slice": entry("list, integer, integer", "list", _slice),
     "sort_array": entry("list, [boolean]", "list", _sort_array),
     "size": entry("list or map", "integer", _size),
-    "e": written("", "number", lambda: Call("exp", (Literal(1.0, FLOAT64),))),
+    "e": expr_entry("", "number", lambda: Call("exp", (Literal(1.0, FLOAT64),))),
     "negative": entry("number", "number", lambda dialect, value: engine_call("negate", value)),
-    "positive": written("number", "number", _positive),
-    "space": written("integer", "text", lambda count: call("repeat", " ", count)),
-    "try_divide": written("number, number", "number", _try_quotient),
-    "zeroifnull": written("number", "number", lambda value: call("coalesce", value, 0)),
-    "nullifzero": written("number", "number", lambda value: call("nullif", value, 0)),
+    "positive": expr_entry("number", "number", _positive),
+    "space": expr_entry("integer", "text", lambda count: call("repeat", " ", count)),
+    "try_divide": expr_entry("number, number", "number", _try_quotient),
+    "zeroifnull": expr_entry("number", "number", lambda value: call("coalesce", value, 0)),
+    "nullifzero": expr_entry("number", "number", lambda value: call("nullif", value, 0)),
     **{name: entry("any", name, _cast_to(type_)) for name, type_ in _CASTS.items()},
     "transform": "list_transform",
     "filter": "list_filter",
-    "percentile_approx": entry("any, …", "an error", _refused(_exactly("percentile_approx"))),
-    "approx_percentile": entry("any, …", "an error", _refused(_exactly("approx_percentile"))),
+    "percentile_approx": entry("any, …", "an error", _refuse_call(_exactly("percentile_approx"))),
+    "approx_percentile": entry("any, …", "an error", _refuse_call(_exactly("approx_percentile"))),
 }  # fmt: skip

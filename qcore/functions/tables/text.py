@@ -9,9 +9,9 @@ from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Case, Expr, Literal, call
 from qcore.expression.types import INT64, STRING, is_list_of_any_layout, plain
 from qcore.functions.dialect import Dialect
-from qcore.functions.entries import Build, Table, entry, written
+from qcore.functions.entries import Build, Table, entry, expr_entry
 from qcore.functions.operators import text_of
-from qcore.functions.typed import cast, constant, derived, engine_call, is_literal, is_null, literal_value
+from qcore.functions.typed import cast, constant, derive_expr, engine_call, is_literal, is_null, literal_value
 from qcore.functions.variants import dialect_call
 
 _BYTES = pa.binary()
@@ -82,7 +82,7 @@ def _regexp_match(dialect: Dialect, text: Bound, pattern: Bound, *flags: Bound) 
     wanted = range(1, n_groups + 1) if n_groups else [0]
     groups = [engine_call("regexp_extract", text, pattern, constant(group), *flags) for group in wanted]
     found = engine_call("regexp_like", text, pattern, *flags)
-    return derived(lambda test, value: Case(((test, value),)), found, engine_call("list_value", *groups))
+    return derive_expr(lambda test, value: Case(((test, value),)), found, engine_call("list_value", *groups))
 
 
 def n_groups_of(pattern: str) -> int:
@@ -112,7 +112,7 @@ TEXT: Table = {
     "substr": "substring",
     "substring": entry("text, integer, [integer]", "text", _in_dialect("substring")),
     "mid": "substring",
-    "overlay": written("text, text, integer, [integer]", "text", overlay),
+    "overlay": expr_entry("text, text, integer, [integer]", "text", overlay),
     "char_length": "length",
     "character_length": "length",
     "len": "length",
@@ -126,15 +126,15 @@ TEXT: Table = {
     "startswith": "starts_with",
     "suffix": "ends_with",
     "endswith": "ends_with",
-    "unicode": written("text", "integer", code_point),
+    "unicode": expr_entry("text", "integer", code_point),
     "ord": "unicode",
     "mismatches": "hamming",
     "editdist3": "levenshtein",
     "sha": "sha1",
-    "sha2": written("any, integer", "text", sha2),
-    "base64": written("any", "text", lambda value: call("encode", value, "base64")),
+    "sha2": expr_entry("any, integer", "text", sha2),
+    "base64": expr_entry("any", "text", lambda value: call("encode", value, "base64")),
     "to_base64": "base64",
-    "unbase64": written("text", "bytes", lambda value: call("decode", value, "base64")),
+    "unbase64": expr_entry("text", "bytes", lambda value: call("decode", value, "base64")),
     "from_base64": "unbase64",
     "encode": entry("any, [text]", "bytes; text", _encode),
     "decode": entry("any, [text]", "text; bytes", _decode),
@@ -149,5 +149,5 @@ TEXT: Table = {
     "string_to_array": "string_split",
     "str_split": "string_split",
     "split": "string_split",
-    "text_slice": written("text, integer, integer", "text", text_slice),
+    "text_slice": expr_entry("text, integer, integer", "text", text_slice),
 }  # fmt: skip

@@ -13,10 +13,10 @@ from qcore.expression.tree import Call, Cast, Expr, Literal, call
 from qcore.expression.types import DATE, INT64, INTERVAL, is_instant, is_temporal, plain
 from qcore.functions.catalogue import PART_NAMES, PARTS, part_name
 from qcore.functions.dialect import Dialect
-from qcore.functions.entries import Build, Table, entry, written
+from qcore.functions.entries import Build, Table, entry, expr_entry
 from qcore.functions.operators import OPERATORS
 from qcore.functions.time_patterns import strftime_pattern
-from qcore.functions.typed import cast, constant, derived, engine_call, is_null, literal_value
+from qcore.functions.typed import cast, constant, derive_expr, engine_call, is_null, literal_value
 from qcore.functions.variants import dialect_call
 
 _STAMP, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -51,7 +51,7 @@ def _part_of(name: str) -> Build:
     return lambda dialect, when: _part(name, dialect, when)
 
 
-def _truncated(dialect: Dialect, unit: Bound, when: Bound) -> Bound:
+def _truncate_time(dialect: Dialect, unit: Bound, when: Bound) -> Bound:
     name = literal_value(unit)
     if not isinstance(name, str):
         raise PlanError("the unit of date_trunc must be a text literal")
@@ -70,7 +70,7 @@ def _since_1970(name: str, unit: str) -> Build:
             raise _refuse_number(name)
         if pa.types.is_interval(when.type) or pa.types.is_duration(when.type) or pa.types.is_time(when.type):
             per_second = {"millisecond": 1e3, "microsecond": 1e6, "nanosecond": 1e9}[unit]
-            return cast(derived(lambda value: call("multiply", Call("epoch", (value,)), per_second), when), INT64)
+            return cast(derive_expr(lambda value: call("multiply", Call("epoch", (value,)), per_second), when), INT64)
         start = Bound(Cast(Literal(0, INT64), _STAMP), _STAMP)
         return engine_call("date_diff", constant(unit), start, when)
 
@@ -103,7 +103,7 @@ def _days_between(late: Expr, early: Expr) -> Expr:
 
 def _date_diff(dialect: Dialect, *arguments: Bound) -> Bound:
     if len(arguments) == 2:
-        return derived(_days_between, *arguments)
+        return derive_expr(_days_between, *arguments)
     return engine_call("date_diff", *arguments)
 
 
@@ -264,20 +264,20 @@ TIMES: Table = {
     "epoch_ms": entry(_WHEN, "integer", _since_1970("epoch_ms", "millisecond")),
     "epoch_us": entry(_WHEN, "integer", _since_1970("epoch_us", "microsecond")),
     "epoch_ns": entry(_WHEN, "integer", _since_1970("epoch_ns", "nanosecond")),
-    "julian": written("date or timestamp", "number", _julian),
-    "era": written("date or timestamp", "integer", _era),
-    "yearweek": written("date or timestamp", "integer", _year_and_week),
-    "to_unixtime": written("date or timestamp", "integer", _unix_time),
-    "monthname": written("date or timestamp", "text", _format_with("%B")),
-    "dayname": written("date or timestamp", "text", _format_with("%A")),
-    "date_trunc": entry("unit, date or timestamp", "timestamp", _truncated),
+    "julian": expr_entry("date or timestamp", "number", _julian),
+    "era": expr_entry("date or timestamp", "integer", _era),
+    "yearweek": expr_entry("date or timestamp", "integer", _year_and_week),
+    "to_unixtime": expr_entry("date or timestamp", "integer", _unix_time),
+    "monthname": expr_entry("date or timestamp", "text", _format_with("%B")),
+    "dayname": expr_entry("date or timestamp", "text", _format_with("%A")),
+    "date_trunc": entry("unit, date or timestamp", "timestamp", _truncate_time),
     "datetrunc": "date_trunc",
     "date_diff": entry("[unit], date or timestamp, date or timestamp", "integer", _date_diff),
     "datediff": "date_diff",
     "datesub": "date_sub",
     "date_sub": entry("[unit], date or timestamp, interval or time", "timestamp; integer", _date_sub),
     "date_add": entry("date or timestamp, interval", "date or timestamp", _plus),
-    "add_months": written("date, integer", "date", _add_months),
+    "add_months": expr_entry("date, integer", "date", _add_months),
     "age": entry("timestamp, [timestamp]", "interval", _age),
     "time_bucket": entry("interval, date or timestamp, [interval or timestamp]", "date or timestamp", _time_bucket),
     **{name: entry("number", "interval", _interval_of(*unit)) for name, unit in _UNITS.items()},

@@ -160,7 +160,7 @@ def test_a_footer_longer_than_the_tail(tmp_path: Path) -> None:
     assert footer.column_range("column 0599") == (599, 599, 0)
 
 
-def ordered(path: Path, values: list[int | None] | list[float], group_rows: int = 3) -> bool:
+def orders_values(path: Path, values: list[int | None] | list[float], group_rows: int = 3) -> bool:
     """What the footer of a file of these values, in row groups of so many rows, says of their order."""
     pq.write_table(pa.table({"v": values}), path, row_group_size=group_rows)
     return footer_of(path).has_ordered_groups("v")
@@ -168,11 +168,11 @@ def ordered(path: Path, values: list[int | None] | list[float], group_rows: int 
 
 def test_row_groups_in_the_order_of_their_values_are_known(tmp_path: Path) -> None:
     path = tmp_path / "ordered.parquet"
-    assert ordered(path, [2, 0, 1, 3, 2, 3, 9, 4, None])
-    assert ordered(path, [9, 7, 8, 7, 5, 6, 1, 1, 2])
-    assert not ordered(path, [0, 1, 5, 4, 6, 7, 8, 9, 9]), "the first two overlap"
-    assert not ordered(path, [0, 1, 2, 7, 8, 9, 3, 4, 5]), "neither up nor down"
-    assert not ordered(path, [0, 1, 2]), "one row group"
-    assert not ordered(path, [0, 1, 2, None, None, None, 3, 4, 5]), "one without values"
-    assert not ordered(path, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), "a NaN may be anywhere"
+    assert orders_values(path, [2, 0, 1, 3, 2, 3, 9, 4, None])
+    assert orders_values(path, [9, 7, 8, 7, 5, 6, 1, 1, 2])
+    assert not orders_values(path, [0, 1, 5, 4, 6, 7, 8, 9, 9]), "the first two overlap"
+    assert not orders_values(path, [0, 1, 2, 7, 8, 9, 3, 4, 5]), "neither up nor down"
+    assert not orders_values(path, [0, 1, 2]), "one row group"
+    assert not orders_values(path, [0, 1, 2, None, None, None, 3, 4, 5]), "one without values"
+    assert not orders_values(path, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), "a NaN may be anywhere"
     assert not footer_of(path).has_ordered_groups("absent")
