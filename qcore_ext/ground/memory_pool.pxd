@@ -13,16 +13,19 @@ from libc.stdint cimport int64_t
 
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.lock cimport Mutex
-from qcore_ext.ground.memory cimport MemoryAccount
+from qcore_ext.ground.memory cimport MemoryAccount, Owner
 from qcore_ext.ground.wait_token cimport WaitList, WaitToken
 
 cdef enum:
     OPEN_SHIFT = 3              # below this part of the limit, an eighth, every query continues
 
 
-ctypedef struct RunningQuery:
-    RunningQuery* next
+ctypedef struct PooledQuery:
+    # A query that began. It is in its pool's list until its account is freed, with the last of its bytes.
+    PooledQuery* next
     MemoryAccount* query        # borrowed
+    bint is_over
+    void (*free_account)(Owner* self) noexcept nogil    # how the account is freed otherwise
 
 
 ctypedef struct CMemoryPool:
@@ -30,7 +33,8 @@ ctypedef struct CMemoryPool:
     Mutex mutex
     WaitList waiting            # tokens of drivers that wait for the lead; the mutex guards it
     int64_t n_waiting           # atomic; number of those tokens
-    RunningQuery* running       # owned list; the mutex guards it
+    PooledQuery* queries        # owned list; the mutex guards it
+    int64_t process             # fork_number() of the process whose queries these are
     void* leader                # atomic; the leading query's MemoryAccount, only compared; NULL: the next one leads
     int64_t n_going             # atomic; drivers of its queries that are queued or running, and not asleep in a call
 
@@ -50,7 +54,8 @@ cdef inline bint pool_is_short(CMemoryPool* pool) noexcept nogil:
 cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) except -1 nogil
 # A query begins. Raises MemoryLimitError if the machine has no memory left.
 cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil
-# Bytes that belong to no running query: rows of finished queries, which were not read yet or are still referenced.
+# Bytes of queries that are over: rows which were not read yet or are still referenced. Bytes that running queries
+# reserve or release meanwhile do not count.
 cdef int64_t pool_held(CMemoryPool* pool) noexcept nogil
 # A query ends, whether or not it began. Its remaining bytes count until they are released.
 cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil
@@ -65,7 +70,6 @@ cdef CMemoryPool* pool_of_turn() noexcept nogil
 
 cdef class MemoryPool:
     cdef CMemoryPool* pool      # owned
-    cdef int64_t process        # fork_number() of the process whose queries are in it
     cdef int64_t own_limit      # limit of queries and kept bytes together; the GIL guards it, and n_kept
     cdef int64_t n_kept
 

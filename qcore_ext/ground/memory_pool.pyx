@@ -61,40 +61,66 @@ cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) e
     return leader != query and pool_is_short(pool)
 
 
-cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil:
-    cdef RunningQuery* entry = <RunningQuery*> struct_new(sizeof(RunningQuery))
-    entry.query = query
-    mutex_lock(&pool.mutex)
-    entry.next = pool.running
-    pool.running = entry
-    mutex_unlock(&pool.mutex)
-    return 0
-
-
-cdef int64_t pool_held(CMemoryPool* pool) noexcept nogil:
-    cdef int64_t held
-    cdef RunningQuery* entry
-    mutex_lock(&pool.mutex)
-    held = qc_load(&pool.account.reserved)
-    entry = pool.running
-    while entry != NULL:
-        held -= qc_load(&entry.query.reserved)
-        entry = entry.next
-    mutex_unlock(&pool.mutex)
-    return max(held, <int64_t> 0)
-
-
-cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
-    cdef RunningQuery** at = &pool.running
-    cdef RunningQuery* entry
-    mutex_lock(&pool.mutex)
+cdef PooledQuery* pool_take_entry(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
+    """Take the entry of a query out of the list; NULL if it has none. The caller holds the mutex."""
+    cdef PooledQuery** at = &pool.queries
+    cdef PooledQuery* entry
     while at[0] != NULL and at[0].query != query:
         at = &at[0].next
     entry = at[0]
     if entry != NULL:
         at[0] = entry.next
+    return entry
+
+
+cdef void query_free(Owner* self) noexcept nogil:
+    """Free the account of a query that began."""
+    cdef CMemoryPool* pool = pool_of(<MemoryAccount*> self)
+    cdef PooledQuery* entry
+    if pool.process != fork_number():
+        return              # another thread of the parent may have held the mutex; the child has the account for ever
+    mutex_lock(&pool.mutex)
+    entry = pool_take_entry(pool, <MemoryAccount*> self)
     mutex_unlock(&pool.mutex)
+    entry.free_account(self)
     struct_free(entry)
+
+
+cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil:
+    cdef PooledQuery* entry = <PooledQuery*> struct_new(sizeof(PooledQuery))
+    entry.query = query
+    entry.free_account = query.owner.release
+    query.owner.release = query_free
+    mutex_lock(&pool.mutex)
+    entry.next = pool.queries
+    pool.queries = entry
+    mutex_unlock(&pool.mutex)
+    return 0
+
+
+cdef int64_t pool_held(CMemoryPool* pool) noexcept nogil:
+    # Not what the pool has less what running queries have: they reserve and release between two reads.
+    cdef int64_t held = 0
+    cdef PooledQuery* entry
+    mutex_lock(&pool.mutex)
+    entry = pool.queries
+    while entry != NULL:
+        if entry.is_over:
+            held += qc_load(&entry.query.reserved)
+        entry = entry.next
+    mutex_unlock(&pool.mutex)
+    return held
+
+
+cdef void pool_leave(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
+    cdef PooledQuery* entry
+    mutex_lock(&pool.mutex)
+    entry = pool.queries
+    while entry != NULL and entry.query != query:
+        entry = entry.next
+    if entry != NULL:
+        entry.is_over = True
+    mutex_unlock(&pool.mutex)
     # Tokens of the query's own drivers may be left in the list; they are fired with the others.
     pool_wake(pool, query)
 
@@ -138,7 +164,7 @@ cdef class MemoryPool:
         self.begin(limit)
 
     def __dealloc__(self):
-        if self.process == fork_number():
+        if self.pool != NULL and self.pool.process == fork_number():
             owner_unref(<Owner*> self.pool)
 
     cdef int begin(self, int64_t limit) except -1:
@@ -146,14 +172,14 @@ cdef class MemoryPool:
         pool.account.owner.references = 1
         pool.account.owner.release = pool_free
         pool.account.limit = limit
+        pool.process = fork_number()
         mutex_init(&pool.mutex, LOCK_SCHEDULER)
         self.pool = pool
-        self.process = fork_number()
         return 0
 
     cdef CMemoryPool* here(self) except NULL:
         """The pool of this process. A forked child gets a new one: queries of its parent never release memory here."""
-        if self.process != fork_number():
+        if self.pool.process != fork_number():
             self.begin(qc_load(&self.pool.account.limit))
         return self.pool
 

@@ -188,6 +188,25 @@ def test_v7_an_error_names_what_queries_hold_that_are_over() -> None:
     assert memory.held_bytes == 0
 
 
+def test_v7_bytes_that_a_running_query_releases_are_not_held() -> None:
+    """V7: while nothing is over, nothing is held, whatever the query reserves and releases between two looks."""
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=1 << 30)
+    memory = session.settings.memory_pool
+    assert memory is not None
+    held = n_looks = 0
+    for _ in range(5):
+        task = task_of(session, total_plan())
+        task.start()
+        while True:
+            now = memory.held_bytes
+            if task.state != "running":
+                break
+            held, n_looks = max(held, now), n_looks + 1
+        assert answer(task) == TOTAL
+    assert n_looks > 100
+    assert held == 0
+
+
 def test_v7_a_query_of_its_own_limit_is_an_error() -> None:
     """V7: past its own limit nobody's memory helps."""
     session = Session(threads=2, memory_limit=1 << 16, session_memory_limit=1 << 40)
