@@ -23,6 +23,8 @@ from qcore.record import record
 #: A key of the ORDER BY inside an aggregate call: value, descending, nulls first.
 Order = tuple[Bound, bool, bool]
 _STAMP = pa.timestamp("us")
+# Ticks of a time as numbers of which the sum does not overflow.
+_TICKS = pa.decimal128(20, 0)
 
 
 class AddAggregate(Protocol):
@@ -92,17 +94,32 @@ def _sum(of: _Aggregation) -> Bound:
 
 
 def _average(of: _Aggregation) -> Bound:
-    """The median. For dates, timestamps and times of day it is a time in microseconds."""
+    """The mean. For dates, timestamps and times of day it is a time in microseconds, or nanoseconds if they are.
+
+    As in DuckDB it is the nearest such time. A half is rounded down, and the mean of times before 1970 towards 1970.
+    """
     (value,) = of.arguments
-    type_ = plain(value.type)
-    if pa.types.is_date(type_):
-        type_, value = _STAMP, cast(value, _STAMP)
+    given = plain(value.type)
+    type_ = _fine(given)
+    if type_ != given:
+        value = cast(value, type_)
     if not (pa.types.is_timestamp(type_) or pa.types.is_time(type_) or pa.types.is_duration(type_)):
         return of.call("avg", cast(value, INT64) if pa.types.is_boolean(type_) else value)
-    ticks = cast(cast(value, INT64), pa.decimal128(20, 0))
-    total, count = of.call("sum", ticks), of.call("count", value)
-    middle = engine_call("integer_quotient", total, engine_call("nullif", count, constant(0)))
-    return cast(cast(middle, INT64), type_)
+    total, count = of.call("sum", cast(cast(value, INT64), _TICKS)), of.call("count", value)
+    n = cast(engine_call("nullif", count, constant(0)), _TICKS)
+    whole = engine_call("integer_quotient", total, n)
+    rest = engine_call("subtract", total, engine_call("multiply", cast(whole, _TICKS), n))
+    is_past_half = engine_call("greater", engine_call("add", rest, rest), n)
+    return cast(engine_call("add", cast(whole, INT64), cast(is_past_half, INT64)), type_)
+
+
+def _fine(type_: pa.DataType) -> pa.DataType:
+    """The type of the mean of dates and times; other types as they are."""
+    if pa.types.is_date(type_):
+        return _STAMP
+    if pa.types.is_timestamp(type_) and type_.unit in ("s", "ms"):
+        return pa.timestamp("us", type_.tz)
+    return pa.time64("us") if pa.types.is_time32(type_) else type_
 
 
 def _count_if(of: _Aggregation) -> Bound:
