@@ -281,7 +281,8 @@ class _Aggregation:
         function, is_distinct = one.function, one.distinct
         is_compared = bool(values) and self.replacing.is_compared(self.type_of(values[0]))
         keys = tuple(col(self.encode_expr(key)) if self.is_compared(key) else key for key in keys)
-        if function in _KEEP_A_VALUE and values and self.replacing.is_nested(self.type_of(values[0])):
+        is_nested = bool(values) and self.replacing.is_nested(self.type_of(values[0]))
+        if (function in _KEEP_A_VALUE and is_nested) or (function == "mode" and is_compared):
             self.sources[one.name] = self.encode_expr(values[0])
             values = (col(self.sources[one.name]), *values[1:])
         elif function in ("min", "max") and is_compared:

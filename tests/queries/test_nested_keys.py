@@ -56,6 +56,10 @@ QUERIES = [
     "select a.id, b.id as other from t a join u b on a.l = b.l and a.id < b.id",
     # What is only asked of a value is whether there is one.
     "select count(l), count(s) filter (where n is null), count(*) from t where s is not null or l is null",
+    # The value that is there most often; of several the first.
+    "select mode(l order by id), mode(s order by id desc), mode(n order by id) filter (where id > 20) from t",
+    "select id % 7, mode(l order by id), mode(s order by id) filter (where l is null) from t group by 1 order by 1",
+    "select id % 7 as k, id % 3 as j, mode(l order by id) from t group by rollup (1, 2) order by 1, 2",
     # Carried and looked up by windows, which may partition and sort by them.
     "select id, l, s, rank() over (partition by l order by id) from t",
     "select id, s, sum(id) over (order by s nulls last, id rows 9 preceding) from t",
@@ -105,3 +109,13 @@ def test_bytes_compare_as_values_do(type_: pa.DataType, values: list[Any]) -> No
 def test_refused() -> None:
     with pytest.raises(qcore.PlanError, match=r"list|nested"):
         qcore.sql("select 1 from t a join t b on a.l = b.n", {"t": T}).to_arrow()
+
+
+@pytest.mark.parametrize("over", ["", " over ()"])
+def test_the_mode_of_intervals_counts_all_spellings_of_a_length(over: str) -> None:
+    """Q2: a month is 30 days, a day 24 hours; the answer has one of the spellings."""
+    for spans in (["2 days", "1 month", "1 day", "720 hours"], ["3 days", "-1 month 5 seconds", "-30 days 5 seconds"]):
+        values = ", ".join(f"(interval '{span}')" for span in spans)
+        query = f"select distinct mode(v){over} = interval '{spans[1]}' as same from (values {values}, (null)) t(v)"
+        for threads in (1, 4):
+            assert qcore.sql(query, {}, threads=threads).to_arrow().to_pylist() == [{"same": True}]

@@ -30,6 +30,8 @@ DAY_NANOS = 86_400_000_000_000
 MONTH_DAYS = 30
 # From bytes, a position and a type to the number or time at that position, and the position after it.
 Leaf = Callable[[bytes, int, pa.DataType], tuple[Any, int]]
+# An interval that is no part of a value: whole days above the least number of 64 bits, then the rest of a day.
+_DAYS_AND_NANOS = struct.Struct(">QQ")
 SPANS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
@@ -198,4 +200,13 @@ def nested_values(raw: pa.Array, type_: pa.DataType, leaf: Leaf = leaf_of_bytes)
 
 
 def _value(raw: bytes | None, type_: pa.DataType, leaf: Leaf) -> Any:
-    return None if raw is None else decode_value(raw, 0, type_, leaf)[0]
+    if raw is None:
+        return None
+    if pa.types.is_interval(type_):
+        return _interval_of(*_DAYS_AND_NANOS.unpack(raw))
+    return decode_value(raw, 0, type_, leaf)[0]
+
+
+def _interval_of(days: int, nanos: int) -> pa.MonthDayNano:
+    """The interval of the two numbers that stand for one that is in nothing else: see `_interval_bytes`."""
+    return _from_whole((days - (1 << 63)) * DAY_NANOS + nanos, pa.month_day_nano_interval())
