@@ -107,10 +107,11 @@ tsan:  ## Run the stress tests under ThreadSanitizer (ARGS=tests/… for others)
 # pytest captures what a test prints. The search for deadlocks allows 64 locks a thread; a fork takes more (Arrow's allocator).
 RACES := build/thread-sanitizer/races
 LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
-STRESS := $(addprefix tests/,$(addprefix execution/test_,contract_check.py scheduler.py task.py) flow \
-	join/test_bridge.py $(addprefix exchange/test_,local_partition.py partitioned_output.py) \
+STRESS := $(addprefix tests/,$(addprefix execution/test_,contract_check.py polled.py scheduler.py task.py) flow \
+	aggregate/test_whole_columns.py join/test_bridge.py lowering/test_retyping.py \
+	$(addprefix exchange/test_,local_partition.py partitioned_output.py) \
 	$(addprefix queries/test_,early_finish.py no_locks.py recursion.py traps.py) \
-	$(addprefix session/test_,memory_pool.py nested_queries.py polled.py task.py) \
+	$(addprefix session/test_,memory_pool.py nested_queries.py polled_query.py task.py) \
 	test_user_operators.py test_driver_fuzz.py)
 
 tsan-tests: $(TESTING)
