@@ -21,16 +21,21 @@ def combine(so_far: int, value: int) -> int:
     return mix(so_far * 31 + value + STEP & WORD)
 
 
+def fold(a: int, b: int) -> int:
+    return a ^ b ^ a * b & WORD ^ a * b >> 64
+
+
 def hash_text(value: bytes) -> int:
     if len(value) <= 12:
         words = len(value).to_bytes(4, "little") + value.ljust(12, b"\0")
         return combine(mix(int.from_bytes(words[:8], "little")), int.from_bytes(words[8:], "little"))
     state = len(value) * STEP & WORD
-    steps = [value[at : at + 8] for at in range(0, len(value) - 8, 8)] + [value[-8:]]
-    for step in steps:
-        word = int.from_bytes(step, "little")
-        state = mix(state ^ word) + word & WORD
-    return mix(state)
+    for at in range(0, len(value) - 16, 16):
+        first, second = (int.from_bytes(value[at + part : at + part + 8], "little") for part in (0, 8))
+        state = fold(first ^ 0x8EBC6AF09C88C6E3, second ^ state)
+    last = value[:8] if len(value) < 16 else value[-16:-8]
+    state = fold(int.from_bytes(last, "little") ^ state, int.from_bytes(value[-8:], "little") ^ FACTOR)
+    return fold(state ^ 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
 
 
 def hash_value(value: Any) -> int:

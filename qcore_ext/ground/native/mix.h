@@ -20,21 +20,26 @@ static inline uint64_t qc_combine(uint64_t so_far, uint64_t value) {
     return qc_mix(so_far * 31 + value + 0x9e3779b97f4a7c15ULL);
 }
 
+/* The halves of a 128-bit product, and its factors: with a factor of 0 the other one is still in the result. */
+static inline uint64_t qc_fold(uint64_t a, uint64_t b) {
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return a ^ b ^ (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The hash of at least 8 bytes: a folded product takes 16 bytes in half of the time in which qc_mix takes 8. The last
+   words overlap earlier ones, because a copy of unknown length would be a call. */
 static inline uint64_t qc_hash_bytes(const char *data, int64_t n_bytes) {
-    uint64_t state = (uint64_t)n_bytes * 0x9e3779b97f4a7c15ULL, word;
+    uint64_t state = (uint64_t)n_bytes * 0x9e3779b97f4a7c15ULL, first, second;
     const char *end = data + n_bytes;
-    if (n_bytes >= 8) {
-        for (; n_bytes > 8; data += 8, n_bytes -= 8) {
-            memcpy(&word, data, 8);
-            state = qc_mix(state ^ word) + word;
-        }
-        memcpy(&word, end - 8, 8);      /* overlaps: a copy of unknown length would be a call */
-        state = qc_mix(state ^ word) + word;
-    } else if (n_bytes > 0) {
-        word = 0;
-        memcpy(&word, data, (size_t)n_bytes);
-        state = qc_mix(state ^ word) + word;
+    const char *last = n_bytes < 16 ? data : end - 16;
+    for (; n_bytes > 16; data += 16, n_bytes -= 16) {
+        memcpy(&first, data, 8);
+        memcpy(&second, data + 8, 8);
+        state = qc_fold(first ^ 0x8ebc6af09c88c6e3ULL, second ^ state);
     }
-    return qc_mix(state);
+    memcpy(&first, last, 8);
+    memcpy(&second, end - 8, 8);
+    state = qc_fold(first ^ state, second ^ 0xd6e8feb86659fd93ULL);
+    return qc_fold(state ^ 0xa0761d6478bd642fULL, 0xe7037ed1a0b428dbULL);
 }
 #endif
