@@ -86,6 +86,23 @@ def groups_of(n_groups: int) -> Callable[[Any, int], Tables]:
     return make
 
 
+def text_groups(n_groups: int, n_keys: int) -> Callable[[Any, int], Tables]:
+    """A quarter of the rows, with texts of 25 bytes: a key of n_groups values, or two keys of about n_groups pairs."""
+
+    def make(rng: Any, n: int) -> Tables:
+        import pyarrow as pa
+
+        n //= 4
+        n_values = n_groups if n_keys == 1 else math.isqrt(n_groups)
+        columns = {}
+        for name in "kl"[:n_keys]:
+            texts = pa.array([f"customer_number_{number:09}" for number in range(n_values)])
+            columns[name] = texts.take(pa.array(rng.integers(0, n_values, n)))
+        return {"t": cut_chunks({**columns, "v": rng.integers(0, 1000, n)})}
+
+    return make
+
+
 def make_join(n_keys: int) -> Callable[[Any, int], Tables]:
     def make(rng: Any, n: int) -> Tables:
         keys = sparse_keys(rng, min(n_keys, n))
@@ -127,6 +144,21 @@ def rows() -> Iterator[Row]:
     for name, n, target in groups:
         yield Row(
             f"group {name}", groups_of(n), "select k, sum(v) as s, count(*) as n from t group by k", group, target
+        )
+    for name, n in (("1K", 1000), ("1M", 10**6)):
+        yield Row(
+            f"text {name}, quarter",
+            text_groups(n, 1),
+            "select k, sum(v) as s, count(*) as n from t group by k",
+            group,
+            0.5,
+        )
+        yield Row(
+            f"two texts {name}, quarter",
+            text_groups(n, 2),
+            "select k, l, sum(v) as s, count(*) as n from t group by k, l",
+            lambda frames: frames["t"].group_by("k", "l").agg(pl.col("v").sum().alias("s"), pl.len().alias("n")),
+            0.5,
         )
     for percent in (1, 50, 99):
         yield Row(
@@ -185,14 +217,21 @@ def engines(row: Row, tables: Tables, threads: int) -> dict[str, Callable[[], An
 
 def check(row: Row, runs: dict[str, Callable[[], Any]]) -> None:
     """Compare the engines' answers: row counts, and rows in order or sums of all columns. Raises SystemExit."""
+    import pyarrow as pa
     import pyarrow.compute as pc
+
+    text_types = (pa.string(), pa.large_string(), pa.string_view())
 
     def summary(table: Any) -> list[Any]:
         if row.ordered:
             head, tail = table.slice(0, 1000), table.slice(max(0, table.num_rows - 1000))
             return [table.num_rows, head.to_pydict(), tail.to_pydict()]
-        # Sums of sparse keys would overflow.
-        doubles = [pc.cast(column, "float64", safe=False) for column in table.columns]
+        # Sums of sparse keys would overflow. Of a text the number at its end is added.
+        columns = [
+            pc.utf8_slice_codeunits(pc.cast(column, "string"), 16) if column.type in text_types else column
+            for column in table.columns
+        ]
+        doubles = [pc.cast(column, "float64", safe=False) for column in columns]
         return [table.num_rows, *(float(pc.sum(values).as_py()) for values in doubles)]
 
     expected = summary(runs["duckdb"]())

@@ -1,7 +1,7 @@
 """Radix groups: many groups, partitioned by hash, so that the table and the states of one part stay in the cache."""
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from qcore_ext.aggregate.state cimport state_column, state_n_columns
 from qcore_ext.compute.row_hash cimport HASH_RADIX_SHIFT, hash_vector
@@ -25,6 +25,7 @@ from qcore_ext.aggregate.group_set cimport (
 )
 from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column, group_table_slot_bytes
 from qcore_ext.ground.words cimport Word128
+from qcore_ext.rows.long_text cimport text_copy
 
 cdef enum:
     # Not a power of two: the parts fill at the same pace, and lines 64 KB apart would share the same few ways of the
@@ -303,7 +304,7 @@ cdef int scatter_strings(
             else:
                 copy = <char*> arena_take(radix.arena, view.length)
                 radix.arena_bytes += view.length
-            memcpy(copy, view.pointer, view.length)
+            text_copy(copy, view.pointer, view.length)
             view.pointer = copy
     return 0
 

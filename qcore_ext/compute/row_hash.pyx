@@ -15,6 +15,7 @@ from qcore_ext.ground.bitmap cimport bit_get, is_valid
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport account_check
+from qcore_ext.ground.prefetch cimport qc_prefetch_range
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Integer, Real
 
@@ -26,6 +27,7 @@ cdef extern from "native/mix.h" nogil:
 
 cdef enum:
     LOOK_BYTES = 4194304
+    TEXTS_AHEAD = 16            # rows between the one that is hashed and the one whose text is fetched
 
 
 # The null masks of rows whose columns are all valid.
@@ -76,6 +78,9 @@ cdef int hash_views(
     cdef int64_t n_bytes = 0        # hashed since the last look
     cdef const uint64_t* words
     for i in range(n):
+        if i + TEXTS_AHEAD < n and values[i + TEXTS_AHEAD].length > VIEW_INLINE_BYTES:
+            # Null rows may point anywhere. A prefetch does not fail.
+            qc_prefetch_range(values[i + TEXTS_AHEAD].pointer, 1)
         words = <const uint64_t*> &values[i]
         if values[i].length <= VIEW_INLINE_BYTES:
             out[i] = qc_combine(qc_mix(words[0]), words[1])

@@ -1,12 +1,12 @@
 """Comparison of probe keys and build keys with equal hashes."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 
-from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector
+from qcore_ext.data.column cimport VECTOR_ROWS, Column, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, phys_width
 from qcore_ext.ground.check cimport qc_check_rows
 from qcore_ext.ground.words cimport Real, Unsigned
+from qcore_ext.rows.long_text cimport views_equal
 
 cdef void compare_words(
     const Unsigned* here, const Unsigned* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
@@ -35,31 +35,6 @@ cdef void compare_reals(
         a = here[at[i]]
         b = there[rows[i]]
         equal[i] &= a == b or (a != a and b != b)
-
-
-cdef inline bint bytes_equal(const char* a, const char* b, int64_t n) noexcept nogil:
-    """Compare n > 8 bytes by words; the last word overlaps. Most keys are short, for which a call of memcmp is slow."""
-    cdef uint64_t here, there
-    cdef int64_t i = 0
-    while i < n - 8:
-        memcpy(&here, a + i, 8)
-        memcpy(&there, b + i, 8)
-        if here != there:
-            return False
-        i += 8
-    memcpy(&here, a + n - 8, 8)
-    memcpy(&there, b + n - 8, 8)
-    return here == there
-
-
-cdef inline bint views_equal(const StringView* a, const StringView* b) noexcept nogil:
-    cdef const uint64_t* words = <const uint64_t*> a
-    cdef const uint64_t* others = <const uint64_t*> b
-    if words[0] != others[0]:
-        return False                # length and the first four bytes
-    if a.length <= VIEW_INLINE_BYTES:
-        return words[1] == others[1]
-    return a.pointer == b.pointer or bytes_equal(a.pointer, b.pointer, a.length)
 
 
 cdef void compare_views(

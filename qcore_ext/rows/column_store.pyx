@@ -15,6 +15,7 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new, buffer_unref,
     bytes_copy, bytes_fill, owner_list_add, owner_list_new, owner_ref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.rows.long_text cimport text_copy
 
 cdef enum:
     # Strings are copied out of their heap if at most one row in SPARSE_FACTOR is kept.
@@ -135,7 +136,7 @@ cdef int keep_strings(
     for i in range(n):
         if views[i].length > VIEW_INLINE_BYTES and is_valid(validity, i):
             copy = <char*> arena_take(column.copies, views[i].length)
-            memcpy(copy, views[i].pointer, views[i].length)
+            text_copy(copy, views[i].pointer, views[i].length)
             views[i].pointer = copy
     return 0
 

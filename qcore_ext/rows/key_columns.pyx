@@ -1,7 +1,7 @@
 """Key columns: rows of keys in growing arrays, one array a column. Row g holds the keys of group g."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport NO_ROW, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, column_new_flat
 from qcore_ext.data.schema cimport (
@@ -15,6 +15,7 @@ from qcore_ext.ground.memory cimport (
     owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.words cimport Real, Unsigned, Word128
+from qcore_ext.rows.long_text cimport text_copy, views_equal
 
 cdef KeyColumns* key_columns_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil:
     cdef KeyColumns* keys = <KeyColumns*> struct_new(sizeof(KeyColumns))
@@ -100,7 +101,7 @@ cdef int copy_strings(
         out[i] = views[at]
         if views[at].length > VIEW_INLINE_BYTES:
             copy = <char*> arena_take(arena, views[at].length)
-            memcpy(copy, views[at].pointer, views[at].length)
+            text_copy(copy, views[at].pointer, views[at].length)
             out[i].pointer = copy
     return 0
 
@@ -190,13 +191,7 @@ cdef void compare_strings(
     for i in range(n):
         a = &(<const StringView*> vector.values)[rows[i]]
         b = &stored_values[stored[i]]
-        # The first word holds the length and the first four bytes.
-        if not is_valid(vector.validity, rows[i]) or (<const uint64_t*> a)[0] != (<const uint64_t*> b)[0]:
-            same[i] = False
-        elif a.length <= VIEW_INLINE_BYTES:
-            same[i] = (<const uint64_t*> a)[1] == (<const uint64_t*> b)[1]
-        else:
-            same[i] = memcmp(a.pointer, b.pointer, a.length) == 0
+        same[i] = is_valid(vector.validity, rows[i]) and views_equal(a, b)
 
 
 cdef void key_columns_compare(

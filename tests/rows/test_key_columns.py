@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from grouped import Call, check
+from grouped import Call, check, run_calls
 
+from oracle import assert_same_rows
 from random_tables import KEY_TYPES, SIZES, random_table
 
 COUNT = [Call("count", -1, pa.int64(), len)]
@@ -30,6 +31,20 @@ def test_q2_strings_that_differ_in_one_byte() -> None:
     table = pa.table({"s": [words[i] for i in drawn], "w": pa.array([1] * 5000).cast(pa.decimal128(30, 0))})
     check(table, 2, COUNT)
     check(table.append_column("t", pa.array([words[i] for i in drawn[::-1]])), 3, COUNT)
+
+
+def test_q2_texts_of_every_length_that_differ_in_one_byte_anywhere() -> None:
+    """Texts of up to 64 bytes are copied and compared by words that overlap, longer ones by calls."""
+    words = []
+    for length in range(11, 82):
+        whole = "".join(chr(97 + at % 26) for at in range(length))
+        words += [whole, *(whole[:at] + "Z" + whole[at + 1 :] for at in range(length))]
+    drawn = np.random.default_rng(58).permutation(len(words) * 2) % len(words)
+    table = pa.table({"s": [words[i] for i in drawn], "t": [words[-1 - i] for i in drawn]})
+    for n_keys in (1, 2):
+        check(table, n_keys, COUNT)
+        in_one_table = run_calls(table, n_keys, COUNT)
+        assert_same_rows(run_calls(table, n_keys, COUNT, radix_groups_min=1), in_one_table)
 
 
 def test_q2_wide_keys_come_narrow_or_wide() -> None:
