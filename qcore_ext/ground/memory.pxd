@@ -88,12 +88,14 @@ ctypedef struct Buffer:
     MemoryAccount* account      # owned
     char* data                  # 64-byte aligned; not zeroed
     int64_t size                # usable bytes: at least the requested size, a multiple of 64
+    int block_class             # the block has 2**block_class bytes: `size`, or more if the buffer may grow in it
 
 cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil
 # This and buffer_grow raise Cancelled if the query is stopped meanwhile.
 cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL nogil
 # Grow to at least `size` bytes and keep the first `used` bytes. The buffer may move: *buffer must be the only
-# reference to it, and is replaced.
+# reference to it, and is replaced. It grows where it is if its block has the bytes: a buffer that moves prefers an idle
+# block that is larger than it needs, so that a structure that doubles its buffers finds the blocks it left last time.
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil
 
 # `owner` as a Buffer, or NULL if it is none.

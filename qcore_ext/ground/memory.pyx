@@ -30,6 +30,8 @@ cdef extern from "native/clz.h" nogil:
 cdef enum:
     CLASS_MIN = 12              # 4 KiB; for smaller blocks malloc's own free lists are as good
     CLASS_MAX = 40
+    CLASS_GROWN_MIN = 20        # 1 MiB; from here on a buffer that grows may take a larger idle block
+    CLASSES_ABOVE = 4           # at most so many size classes larger: 16 times the bytes
     ARENA_BLOCK_MIN = 65536
     ARENA_BLOCK_MAX = 4194304
     ALIGNMENT = 64
@@ -41,8 +43,9 @@ cdef enum:
 
 # The bytes of idle blocks that are kept for reuse in any case, in all size classes together. Above it, idle blocks and
 # blocks in use are together at most as many bytes as were in use at one time since the last memory_trim: a query that
-# runs again gets the memory it had, and the process never holds more than it has needed. Fresh pages cost more than
-# most kernels: the kernel's zeroing of them was 37 % of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
+# runs again gets the memory it had, and the process does not hold more than it has needed. A block is freed only if at
+# least half of it is above this: a large block is not given up for a few kilobytes. Fresh pages cost more than most
+# kernels: the kernel's zeroing of them was 37 % of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
 cdef int64_t IDLE_BYTES_MIN = 1 << 28
 
 cdef int64_t structs_live = 0
@@ -50,7 +53,8 @@ cdef int64_t buffers_live = 0
 cdef int64_t bytes_reserved = 0
 cdef int64_t idle_bytes = 0
 cdef int64_t used_bytes = 0         # atomic; blocks that are not idle, from CLASS_MIN on
-cdef int64_t used_bytes_peak = 0    # atomic; the most used_bytes since the last memory_trim
+cdef int64_t spare_bytes = 0        # atomic; bytes of these blocks that are not yet part of their buffers
+cdef int64_t used_bytes_peak = 0    # atomic; the most used_bytes without spare_bytes since the last memory_trim
 # Bytes freed to malloc since the last memory_trim; malloc may keep them.
 cdef int64_t given_back = 0
 
@@ -126,14 +130,14 @@ cdef int64_t idle_bytes_max(int64_t used) noexcept nogil:
 
 
 cdef void free_idle_above(int64_t bytes_max) noexcept nogil:
-    """Free idle blocks, the smallest first, until they have at most `bytes_max` bytes.
+    """Free idle blocks, the smallest first, until they have `bytes_max` bytes or less than half a block more.
 
     A structure that doubles its buffers leaves blocks of each size behind, the small ones of no further use to it.
     """
     cdef int size_class
     cdef void* block
     for size_class in range(CLASS_MIN, CLASS_MAX + 1):
-        while qc_load(&idle_bytes) > bytes_max:
+        while qc_load(&idle_bytes) - bytes_max >= ((<int64_t> 1) << size_class) // 2:
             block = idle_take(size_class)
             if block == NULL:
                 break
@@ -141,32 +145,59 @@ cdef void free_idle_above(int64_t bytes_max) noexcept nogil:
             free(block)
 
 
-cdef void* pool_take(int size_class) noexcept nogil:
-    """A block of 2**size_class bytes, or NULL if the machine has no memory left."""
-    cdef void* block = NULL
-    cdef int64_t used, peak
-    if size_class >= CLASS_MIN:
-        used = qc_add(&used_bytes, (<int64_t> 1) << size_class)
+cdef void note_peak(int64_t used) noexcept nogil:
+    cdef int64_t peak = qc_load(&used_bytes_peak)
+    while used > peak and not qc_cas(&used_bytes_peak, peak, used):
         peak = qc_load(&used_bytes_peak)
-        while used > peak and not qc_cas(&used_bytes_peak, peak, used):
-            peak = qc_load(&used_bytes_peak)
-        block = idle_take(size_class)
+
+
+cdef void* idle_take_upto(int size_class, int largest, int* taken) noexcept nogil:
+    """An idle block of a class from `size_class` to `largest`, the smallest, or NULL. Sets `taken` to its class."""
+    cdef void* block
+    cdef int block_class
+    for block_class in range(size_class, largest + 1):
+        block = idle_take(block_class)
         if block != NULL:
+            taken[0] = block_class
             return block
+    return NULL
+
+
+cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
+    """A block of at least 2**size_class bytes, or NULL if the machine has no memory left.
+
+    An idle block may be larger, up to the class `largest`. `taken` is set to the block's class.
+    """
+    cdef void* block = NULL
+    cdef int64_t size = (<int64_t> 1) << size_class
+    cdef int64_t used
+    if size_class >= CLASS_MIN:
+        block = idle_take_upto(size_class, largest, taken)
+        if block != NULL:
+            size = ((<int64_t> 1) << taken[0]) - size
+            used = qc_add(&used_bytes, (<int64_t> 1) << taken[0])
+            note_peak(used - qc_add(&spare_bytes, size))
+            return block
+        used = qc_add(&used_bytes, size)
+        note_peak(used - qc_load(&spare_bytes))
         if qc_load(&idle_bytes) > idle_bytes_max(used):
             free_idle_above(idle_bytes_max(used))
-    if posix_memalign(&block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<uint64_t> 1) << size_class) != 0:
+    taken[0] = size_class
+    if posix_memalign(&block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, size) != 0:
         if size_class >= CLASS_MIN:
-            qc_add(&used_bytes, -((<int64_t> 1) << size_class))
+            qc_add(&used_bytes, -size)
         return NULL
     return block
 
 
-cdef void pool_give(void* block, int size_class) noexcept nogil:
-    cdef int64_t size = (<int64_t> 1) << size_class
+cdef void pool_give(void* block, int block_class, int64_t spare) noexcept nogil:
+    """Take back a block, of which the last `spare` bytes were never part of its buffer."""
+    cdef int64_t size = (<int64_t> 1) << block_class
     cdef int64_t number = 0
-    cdef int64_t used = qc_add(&used_bytes, -size)
-    if qc_add(&idle_bytes, size) <= idle_bytes_max(used):
+    cdef int64_t used
+    qc_add(&spare_bytes, -spare)
+    used = qc_add(&used_bytes, -size)
+    if qc_add(&idle_bytes, size) - idle_bytes_max(used) < size // 2:
         number = stack_pop(&spare_nodes)
         if number == 0 and qc_load(&n_nodes_used) < N_IDLE_NODES - 1:
             number = qc_fetch_add(&n_nodes_used, 1) + 1
@@ -178,7 +209,7 @@ cdef void pool_give(void* block, int size_class) noexcept nogil:
         free(block)
         return
     idle_nodes[number].block = block
-    stack_push(&idle_heads[size_class], number)
+    stack_push(&idle_heads[block_class], number)
 
 
 cdef int64_t memory_trim() noexcept nogil:
@@ -192,7 +223,7 @@ cdef int64_t memory_trim() noexcept nogil:
             freed += (<int64_t> 1) << size_class
             block = idle_take(size_class)
     qc_swap(&given_back, 0)
-    qc_swap(&used_bytes_peak, qc_load(&used_bytes))
+    qc_swap(&used_bytes_peak, qc_load(&used_bytes) - qc_load(&spare_bytes))
     qc_malloc_trim()
     return freed
 
@@ -345,10 +376,9 @@ cdef void account_release(MemoryAccount* account, int64_t n_bytes) noexcept nogi
 
 cdef void buffer_free(Owner* self) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> self
-    cdef int size_class = qc_log2_ceil(<uint64_t> buffer.size)
     account_release(buffer.account, buffer.size)
-    if size_class >= CLASS_MIN:
-        pool_give(buffer.data, size_class)
+    if buffer.block_class >= CLASS_MIN:
+        pool_give(buffer.data, buffer.block_class, ((<int64_t> 1) << buffer.block_class) - buffer.size)
     else:
         free(buffer.data)
     owner_unref(<Owner*> buffer.account)
@@ -356,7 +386,8 @@ cdef void buffer_free(Owner* self) noexcept nogil:
     struct_free(buffer)
 
 
-cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
+cdef Buffer* new_buffer(MemoryAccount* account, int64_t size, int classes_above) except NULL nogil:
+    """A buffer in a block of up to `classes_above` size classes more than `size` needs."""
     cdef Buffer* buffer
     cdef MemoryAccount* full
     cdef int size_class
@@ -369,24 +400,29 @@ cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
     if fault_here(FAULT_RESERVE):
         raise_memory_limit(b"injected fault: reserve")
         return NULL
+    size = (<int64_t> 1) << size_class
     buffer = <Buffer*> struct_new(sizeof(Buffer))
-    full = account_try_reserve(account, (<int64_t> 1) << size_class)
+    full = account_try_reserve(account, size)
     if full != NULL:
         struct_free(buffer)
-        raise_over_limit((<int64_t> 1) << size_class, account, full)
+        raise_over_limit(size, account, full)
         return NULL
-    buffer.data = <char*> pool_take(size_class)
+    buffer.data = <char*> pool_take(size_class, min(size_class + classes_above, <int> CLASS_MAX), &buffer.block_class)
     if buffer.data == NULL:
-        account_release(account, (<int64_t> 1) << size_class)
+        account_release(account, size)
         struct_free(buffer)
         raise_memory_limit(b"the machine has no memory left")
         return NULL
-    buffer.size = (<int64_t> 1) << size_class
+    buffer.size = size
     buffer.owner.references = 1
     buffer.owner.release = buffer_free
     buffer.account = <MemoryAccount*> owner_ref(<Owner*> account)
     qc_add(&buffers_live, 1)
     return buffer
+
+
+cdef Buffer* buffer_new(MemoryAccount* account, int64_t size) except NULL nogil:
+    return new_buffer(account, size, 0)
 
 
 cdef Buffer* buffer_of(Owner* owner) noexcept nogil:
@@ -415,12 +451,25 @@ cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL
     return buffer
 
 
+cdef int grow_in_block(Buffer* buffer, int64_t size) except -1 nogil:
+    """Make spare bytes of the block part of the buffer, until it has `size`, a power of two."""
+    cdef int64_t n_bytes = size - buffer.size
+    account_reserve(buffer.account, n_bytes)
+    buffer.size = size
+    note_peak(qc_load(&used_bytes) - qc_add(&spare_bytes, -n_bytes))
+    return 0
+
+
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil:
     cdef Buffer* bigger
     cdef bint done = False
+    cdef int size_class
     if size <= buffer[0].size:
         return 0
-    bigger = buffer_new(buffer[0].account, size)
+    size_class = qc_log2_ceil(<uint64_t> size)
+    if size_class <= buffer[0].block_class:
+        return grow_in_block(buffer[0], (<int64_t> 1) << size_class)
+    bigger = new_buffer(buffer[0].account, size, CLASSES_ABOVE if size_class >= CLASS_GROWN_MIN else 0)
     try:
         bytes_copy(bigger.data, buffer[0].data, used, bigger.account)
         done = True

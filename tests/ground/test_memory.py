@@ -6,9 +6,12 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 
+from qcore.errors import MemoryLimitError
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.ground.memory import Account, live_counts, trim_pool
+from qcore_testing.units import GrowingBuffer
 
 
 def test_nothing_is_counted_that_is_not_held() -> None:
@@ -78,6 +81,69 @@ def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
         assert live_counts()["idle_bytes"] >> 25 == 12, live_counts()
         held += blocks(8, 8_000_000)
         assert live_counts()["idle_bytes"] >> 25 == 8, live_counts()
+        print("ok")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_a_buffer_that_grows_takes_a_larger_idle_block_and_grows_in_it() -> None:
+    """A structure that doubles its buffers finds the block it left the last time, and copies its bytes once."""
+    code = """if True:
+        from qcore_ext.ground.memory import Account, live_counts
+        from qcore_testing.units import GrowingBuffer
+
+        MB = 1 << 20
+        account = Account(None)
+        first = GrowingBuffer(account, 8 * MB)
+        address = first.address
+        del first
+        assert live_counts()["idle_bytes"] == 8 * MB, live_counts()
+        buffer = GrowingBuffer(account, MB // 2)
+        assert buffer.grow(MB) == MB // 2
+        assert (buffer.address, buffer.size, account.reserved_bytes) == (address, MB, MB)
+        assert live_counts()["idle_bytes"] == MB // 2, live_counts()
+        for size in (2, 4, 8):
+            assert buffer.grow(size * MB) == size * MB // 2
+            assert (buffer.address, buffer.size, account.reserved_bytes) == (address, size * MB, size * MB)
+        assert buffer.grow(16 * MB) == 8 * MB
+        assert buffer.address != address and account.reserved_bytes == 16 * MB
+        del buffer
+        assert account.reserved_bytes == 0
+        print("ok")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_a_buffer_that_cannot_grow_in_its_block_stays_as_it_is() -> None:
+    query = Account(None, 3 << 20)
+    GrowingBuffer(query, 3 << 19)  # leaves an idle block of 2 MiB
+    buffer = GrowingBuffer(query, 1 << 19)
+    buffer.grow(1 << 20)
+    other = GrowingBuffer(query, 1 << 20)
+    with pytest.raises(MemoryLimitError, match="memory limit of 3145728"):
+        buffer.grow((1 << 21) + 1)
+    assert (buffer.size, query.reserved_bytes) == (1 << 20, 1 << 21)
+    del other
+    assert buffer.grow(1 << 21) == 1 << 20
+    assert query.reserved_bytes == 1 << 21
+
+
+def test_a_large_idle_block_is_not_freed_for_a_few_kilobytes() -> None:
+    """Only a block of which at least half is above what is kept is freed."""
+    code = """if True:
+        from qcore_ext.ground.memory import Account, live_counts
+        from qcore_testing.units import GrowingBuffer
+
+        account = Account(None)
+        held = [GrowingBuffer(account, 1 << 28) for _ in range(2)]
+        del held
+        assert live_counts()["idle_bytes"] == 1 << 29, live_counts()
+        small = GrowingBuffer(account, 1 << 20)
+        assert live_counts()["idle_bytes"] == 1 << 29, live_counts()
+        large = GrowingBuffer(account, 1 << 27)
+        assert live_counts()["idle_bytes"] == 1 << 28, live_counts()
         print("ok")
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

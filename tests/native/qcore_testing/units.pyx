@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 from qcore_ext.basic.list_column cimport ListColumn, list_at, list_close, list_open
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
@@ -11,7 +12,9 @@ from qcore_ext.data.schema cimport Schema
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_load
-from qcore_ext.ground.memory cimport Account, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport (
+    Account, Buffer, Owner, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
+)
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitSet, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
@@ -123,6 +126,36 @@ cdef class TokenSet:
 
     def clear(self):
         wait_set_clear(&self.waiting)
+
+
+cdef class GrowingBuffer:
+    """A Buffer of one account. Its bytes are written, so that its memory is in use."""
+
+    cdef Buffer* buffer
+
+    def __cinit__(self, Account account, int64_t size):
+        self.buffer = buffer_new(account.account, size)
+        memset(self.buffer.data, 1, self.buffer.size)
+
+    def __dealloc__(self):
+        buffer_unref(self.buffer)
+
+    @property
+    def size(self):
+        """Usable bytes."""
+        return self.buffer.size
+
+    @property
+    def address(self):
+        """Where the bytes are."""
+        return <int64_t> self.buffer.data
+
+    def grow(self, int64_t size):
+        """Grow to at least `size` bytes. Returns how many of the bytes that were written before are kept."""
+        cdef int64_t used = self.buffer.size
+        buffer_grow(&self.buffer, used, size)
+        memset(self.buffer.data + used, 1, self.buffer.size - used)
+        return used if bytes(self.buffer.data[:used]) == b"\1" * used else 0
 
 
 def list_rows(PyBatch batch, int32_t column, Schema elements):
