@@ -14,7 +14,7 @@ from qcore.plan.nodes import Values
 from qcore.sql.bind import READERS, plan_query
 from qcore.sql.binder import Binder
 from qcore.sql.parse import parse
-from qcore.sql.scope import Environment, Level, Named, Place, Rows, Scope, TableNames
+from qcore.sql.scope import BindContext, Environment, Level, Named, Rows, Scope, TableNames
 
 T = pa.table(
     {
@@ -65,8 +65,8 @@ def parse_expression(expression: str, dialect: Dialect = QCORE) -> tuple[Binder,
 
 def place_of_rows(
     tables: dict[str, tuple[Named, ...]], schema: pa.Schema, level: Level | None = None, **what: Any
-) -> Place:
-    """A place in WHERE over one node with this schema, whose columns are those of tables."""
+) -> BindContext:
+    """The context of WHERE over one node with this schema, whose columns are those of tables."""
     names = [TableNames((table,), columns) for table, columns in tables.items()]
     rows = Rows(Values("1", schema, schema.empty_table()), names, [named for table in names for named in table.columns])
-    return Place(Scope(rows, Environment(level or Level(), {}), QCORE), "WHERE", **what)
+    return BindContext(Scope(rows, Environment(level or Level(), {}), QCORE), "WHERE", **what)

@@ -19,11 +19,11 @@ from qcore.record import record
 from qcore.sql.parse import Source, select_token
 from qcore.sql.read_columns import ReadColumns, read_columns
 from qcore.sql.reading import NotBound, clause_name
-from qcore.sql.scope import Environment, Place, Relation, Rows
+from qcore.sql.scope import BindContext, Environment, Relation, Rows
 
-ExpressionReader = Callable[["Binder", Any, Place], Bound]
+ExpressionReader = Callable[["Binder", Any, BindContext], Bound]
 QueryReader = Callable[["Binder", Any, Environment], Relation]
-TableReader = Callable[["Binder", Any, Place], Rows]
+TableReader = Callable[["Binder", Any, BindContext], Rows]
 Reader = TypeVar("Reader", ExpressionReader, QueryReader, TableReader)
 
 
@@ -73,10 +73,10 @@ class Binder:
         assert isinstance(found, ReadColumns)
         return found
 
-    def expression(self, node: Any, place: Place) -> Bound:
+    def expression(self, node: Any, context: BindContext) -> Bound:
         """The value of an expression."""
         try:
-            return _reader(self.expressions, node)(self, node, place)
+            return _reader(self.expressions, node)(self, node, context)
         except PlanError as error:
             self._blame_for(error, node)
             raise
@@ -90,10 +90,10 @@ class Binder:
             self._blame_for(error, node)
             raise
 
-    def table(self, node: Any, place: Place) -> Rows:
-        """The rows of one table of FROM. `place` has the tables before it, for LATERAL."""
+    def table(self, node: Any, context: BindContext) -> Rows:
+        """The rows of one table of FROM. `context` has the tables before it, for LATERAL."""
         try:
-            return _reader(self.table_readers, node)(self, node, place)
+            return _reader(self.table_readers, node)(self, node, context)
         except PlanError as error:
             self._blame_for(error, node)
             raise

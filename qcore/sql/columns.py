@@ -15,17 +15,17 @@ from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder
 from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.reading import NotBound, identifier, take
-from qcore.sql.scope import Part, Place, Scope
+from qcore.sql.scope import BindContext, Part, Scope
 
 _DEEPEST = 1 << 30
 
 
-def bind_column(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_column(binder: Binder, node: Any, context: BindContext) -> Bound:
     """The value of a name with one to four parts."""
     parts = column_parts(node)
-    found = resolve(binder, place, parts)
+    found = resolve(binder, context, parts)
     if found is None:
-        raise _unknown_column(place, parts)
+        raise _unknown_column(context, parts)
     return found
 
 
@@ -39,11 +39,11 @@ def column_parts(node: Any) -> list[Part]:
     return [identifier(part) for part in (*(part for part in reversed(around) if part is not None), name)]
 
 
-def resolve(binder: Binder, place: Place, parts: Sequence[Part], below: int = _DEEPEST) -> Bound | None:
-    """The value of a name at a place; None if there is none. Levels from the depth `below` on are skipped."""
-    level = place.scope.level
+def resolve(binder: Binder, context: BindContext, parts: Sequence[Part], below: int = _DEEPEST) -> Bound | None:
+    """The value of a name in a context; None if there is none. Levels from the depth `below` on are skipped."""
+    level = context.scope.level
     if level.depth < below:
-        found = _in_place(binder, place, parts)
+        found = _in_place(binder, context, parts)
         if found is not None:
             return found
     if level.outer is None:
@@ -52,39 +52,41 @@ def resolve(binder: Binder, place: Place, parts: Sequence[Part], below: int = _D
     return None if value is None else level.capture(value, binder.names)
 
 
-def _in_place(binder: Binder, place: Place, parts: Sequence[Part]) -> Bound | None:
+def _in_place(binder: Binder, context: BindContext, parts: Sequence[Part]) -> Bound | None:
     first = parts[0]
-    if place.parameters and first[0].lower() in place.parameters:
-        return _fields(place.parameters[first[0].lower()], parts[1:], binder)
+    if context.parameters and first[0].lower() in context.parameters:
+        return _fields(context.parameters[first[0].lower()], parts[1:], binder)
     if len(parts) == 1:
-        for is_alias in (place.aliases_first, not place.aliases_first):
+        for is_alias in (context.aliases_first, not context.aliases_first):
             if is_alias:
-                found = None if place.aliases is None or _is_key(place, first) else place.aliases.find(first, place)
+                found = (
+                    None if context.aliases is None or _is_key(context, first) else context.aliases.find(first, context)
+                )
             else:
-                found = place.scope.find(first)
+                found = context.scope.find(first)
             if found is not None:
                 return found
-        return _whole_table(binder, place.scope, parts)
-    scope = place.scope
+        return _whole_table(binder, context.scope, parts)
+    scope = context.scope
     # With a table in front, then without: t.c before the field c of a column t.
     for n in range(len(parts) - 1, 0, -1):
         found = scope.table_column(parts[:n], parts[n])
         if found is not None:
             return _fields(found, parts[n + 1 :], binder)
     found = scope.find(first)
-    if found is None and place.aliases is not None:
-        found = place.aliases.find(first, place)
+    if found is None and context.aliases is not None:
+        found = context.aliases.find(first, context)
     if found is None or not pa.types.is_struct(found.type):
         return None
     return _fields(found, parts[1:], binder)
 
 
-def _is_key(place: Place, part: Part) -> bool:
+def _is_key(context: BindContext, part: Part) -> bool:
     """Whether a name is that of a grouping key, in a clause in which aliases have priority."""
-    if not place.aliases_first or place.grouping is None:
+    if not context.aliases_first or context.grouping is None:
         return False
-    names = {key.expr.name for _, key in place.grouping.keys if isinstance(key.expr, Column)}
-    return any(named.own in names for named in place.scope.rows.columns if named.shown.lower() == part[0].lower())
+    names = {key.expr.name for _, key in context.grouping.keys if isinstance(key.expr, Column)}
+    return any(named.own in names for named in context.scope.rows.columns if named.shown.lower() == part[0].lower())
 
 
 def _whole_table(binder: Binder, scope: Scope, parts: Sequence[Part]) -> Bound | None:
@@ -106,10 +108,10 @@ def _fields(value: Bound, parts: Sequence[Part], binder: Binder) -> Bound:
     return value
 
 
-def _unknown_column(place: Place, parts: Sequence[Part]) -> PlanError:
+def _unknown_column(context: BindContext, parts: Sequence[Part]) -> PlanError:
     written = ".".join(part[0] for part in parts)
     candidates: dict[str, None] = {}
-    at: Place | None = place
+    at: BindContext | None = context
     while at is not None:
         scope = at.scope
         if len(parts) > 1:

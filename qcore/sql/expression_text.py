@@ -17,7 +17,7 @@ from qcore.sql.bind import READERS
 from qcore.sql.binder import Binder
 from qcore.sql.grouping import Grouping
 from qcore.sql.parse import import_parser, parse_items
-from qcore.sql.scope import Environment, Level, Named, Place, Rows, Scope, TableNames
+from qcore.sql.scope import BindContext, Environment, Level, Named, Rows, Scope, TableNames
 from qcore.sql.windows import Windows
 
 # The name of the table that has the columns.
@@ -53,10 +53,10 @@ def parse_expression(text: str, schema: pa.Schema, where: str) -> Expr:
     if _IDENTIFIER.fullmatch(text.strip()) and text.strip().lower() not in _CONSTANTS:
         # A name means a column, in any case, and never the whole table.
         _check_name(text.strip(), schema, where)
-    value, place = _bound(text, schema, where)
-    if place.grouping.calls:
+    value, context = _bound(text, schema, where)
+    if context.grouping.calls:
         raise PlanError(f"{where}: {text!r} is an aggregate; use aggregate()")
-    if place.subqueries or place.windows.outputs or place.windows.subqueries:
+    if context.subqueries or context.windows.outputs or context.windows.subqueries:
         raise PlanError(f"{where}: {text!r} is not a single expression over the input's columns")
     return value.expr
 
@@ -69,9 +69,9 @@ def parse_aggregate(text: str, name: str, schema: pa.Schema, where: str) -> Aggr
     PlanError
         A syntax error, an unknown column or function, or a text that is not one of the engine's aggregates.
     """
-    value, place = _bound(text, schema, where)
-    calls = place.grouping.calls
-    is_more = place.subqueries or place.grouping.subqueries or place.windows.outputs
+    value, context = _bound(text, schema, where)
+    calls = context.grouping.calls
+    is_more = context.subqueries or context.grouping.subqueries or context.windows.outputs
     if len(calls) != 1 or is_more or not isinstance(value.expr, Column) or value.expr.name != calls[0].name:
         raise PlanError(f"{where}: {text!r} must be one aggregate, such as sum(x); project() can compute with it")
     (call,) = calls
@@ -83,8 +83,8 @@ def _check_name(name: str, schema: pa.Schema, where: str) -> None:
         raise unknown("column", name, schema.names, where)
 
 
-def _bound(text: str, schema: pa.Schema, where: str) -> tuple[Bound, Place]:
-    """The value of a text, and the Place with its aggregates, windows and subqueries."""
+def _bound(text: str, schema: pa.Schema, where: str) -> tuple[Bound, BindContext]:
+    """The value of a text, and the BindContext with its aggregates, windows and subqueries."""
     import_parser(QCORE)
     with deep_recursion():
         try:
@@ -92,18 +92,18 @@ def _bound(text: str, schema: pa.Schema, where: str) -> tuple[Bound, Place]:
             if len(items) != 1 or type(items[0]).__name__ in ("Alias", "Aliases"):
                 raise PlanError("it must be one expression, without a name")
             binder = Binder({}, {}, QCORE, source, READERS.expressions, READERS.queries, READERS.tables)
-            place = _place(binder, schema)
-            return binder.expression(items[0], place), place
+            context = _context(binder, schema)
+            return binder.expression(items[0], context), context
         except PlanError as error:
             raise PlanError(f"{where}: {text!r}: {error}") from None
         except RecursionError:
             raise PlanError(f"{where}: {text[:200]!r}: the expression is nested too deeply") from None
 
 
-def _place(binder: Binder, schema: pa.Schema) -> Place:
+def _context(binder: Binder, schema: pa.Schema) -> BindContext:
     for name in schema.names:
         binder.names.new(name)
     columns = [Named(name, name) for name in schema.names]
     rows = Rows(Values("", schema, None), [TableNames((_INPUT,), tuple(columns))], columns)
     scope = Scope(rows, Environment(Level(), {}), binder.dialect)
-    return Place(scope, "an expression", [], Grouping(binder), Windows(binder, ()))
+    return BindContext(scope, "an expression", [], Grouping(binder), Windows(binder, ()))

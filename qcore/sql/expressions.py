@@ -17,7 +17,7 @@ from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import bind_column
 from qcore.sql.literals import constant, number
 from qcore.sql.reading import NotBound, clause_name, get, identifier, take
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 from qcore.sql.text_arguments import bind_written, check_pattern
 from qcore.sql.types import read_type
 
@@ -50,16 +50,16 @@ _PATTERNS = {
 }
 
 
-def bind_paren(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_paren(binder: Binder, node: Any, context: BindContext) -> Bound:
     """An expression in brackets."""
     (inner,) = take(node, "this")
-    return binder.expression(inner, place)
+    return binder.expression(inner, context)
 
 
-def bind_connected(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_connected(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A chain of AND or OR."""
     function = "and" if type(node).__name__ == "And" else "or"
-    return connect(function, [binder.expression(part, place) for part in chain(node)], binder)
+    return connect(function, [binder.expression(part, context) for part in chain(node)], binder)
 
 
 def connect(function: str, parts: list[Bound], binder: Binder) -> Bound:
@@ -89,7 +89,7 @@ def chain(node: Any) -> list[Any]:
     return result
 
 
-def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_binary(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A chain of operators, which group from the left."""
     steps: list[tuple[Any, Any]] = []
     while type(node).__name__ in _BINARY:
@@ -103,7 +103,7 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
             right = inner
         steps.append((node, right))
         node = left
-    value = binder.expression(node, place)
+    value = binder.expression(node, context)
     ranks = {**_RANKS, **_BIT_RANKS} if binder.dialect.caret == "xor" else _RANKS
     waiting: list[tuple[Any, Bound]] = []
     for step, right in reversed(steps):
@@ -111,7 +111,7 @@ def bind_binary(binder: Binder, node: Any, place: Place) -> Bound:
         while waiting and ranks[type(waiting[-1][0]).__name__] >= rank:
             operator, left = waiting.pop()
             value = _of_two(binder, operator, left, value)
-        operand = binder.expression(right, place)
+        operand = binder.expression(right, context)
         if rank:
             waiting.append((step, value))
             value = operand
@@ -135,12 +135,12 @@ def _of_two(binder: Binder, node: Any, left: Bound, right: Bound) -> Bound:
         raise
 
 
-def bind_not(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_not(binder: Binder, node: Any, context: BindContext) -> Bound:
     """NOT, and IS NOT."""
     (inner,) = take(node, "this")
     if type(inner).__name__ in _PATTERNS and type(get(inner, "expression")).__name__ in ("Any", "All"):
         raise _negated_quantifier(inner)
-    value = binder.expression(inner, place)
+    value = binder.expression(inner, context)
     if isinstance(value.expr, Call) and value.expr.function in _OPPOSITES:
         return Bound(Call(_OPPOSITES[value.expr.function], value.expr.arguments), pa.bool_())
     return bind_call("not", [value], binder.dialect)
@@ -152,7 +152,7 @@ _OPPOSITES = {
 }  # fmt: skip
 
 
-def bind_negated(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_negated(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A minus sign. Before a number it is part of the number."""
     (inner,) = take(node, "this")
     if type(inner).__name__ == "Literal" and not inner.is_string:
@@ -162,19 +162,19 @@ def bind_negated(binder: Binder, node: Any, place: Place) -> Bound:
             return constant(-value, pa.int64())
         if found.type != pa.uint64():
             return constant(-value, found.type)
-    return bind_written("negate", [binder.expression(inner, place)], binder.dialect)
+    return bind_written("negate", [binder.expression(inner, context)], binder.dialect)
 
 
-def bind_bits(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_bits(binder: Binder, node: Any, context: BindContext) -> Bound:
     """~x."""
     (inner,) = take(node, "this")
-    return bind_call("~", [binder.expression(inner, place)], binder.dialect)
+    return bind_call("~", [binder.expression(inner, context)], binder.dialect)
 
 
-def bind_between(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_between(binder: Binder, node: Any, context: BindContext) -> Bound:
     """BETWEEN, and BETWEEN SYMMETRIC."""
     value, low, high, symmetric = take(node, "this", "low", "high", "symmetric")
-    parts = [binder.expression(part, place) for part in (value, low, high)]
+    parts = [binder.expression(part, context) for part in (value, low, high)]
     result = _within(parts[0], parts[1], parts[2], binder)
     if symmetric:
         return connect("or", [result, _within(parts[0], parts[2], parts[1], binder)], binder)
@@ -192,13 +192,13 @@ def _within(value: Bound, low: Bound, high: Bound, binder: Binder) -> Bound:
     )
 
 
-def bind_is(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_is(binder: Binder, node: Any, context: BindContext) -> Bound:
     """IS NULL, IS TRUE, IS FALSE, IS DISTINCT FROM."""
     value, what = take(node, "this", "expression")
     negated = type(what).__name__ == "Not"
     if negated:
         (what,) = take(what, "this")
-    bound = binder.expression(value, place)
+    bound = binder.expression(value, context)
     kind = type(what).__name__
     if kind == "Null":
         name = "is_null"
@@ -211,24 +211,24 @@ def bind_is(binder: Binder, node: Any, place: Place) -> Bound:
     return bind_call(name, [bound], binder.dialect)
 
 
-def bind_pattern(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_pattern(binder: Binder, node: Any, context: BindContext) -> Bound:
     """LIKE, ILIKE, SIMILAR TO, GLOB, also with NOT."""
-    return _pattern(binder, node, place, None)
+    return _pattern(binder, node, context, None)
 
 
-def bind_escape(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_escape(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A pattern with ESCAPE."""
     pattern, escape = take(node, "this", "expression")
     if type(pattern).__name__ == "Not":
         (pattern,) = take(pattern, "this")
-        matched = _pattern(binder, pattern, place, escape)
+        matched = _pattern(binder, pattern, context, escape)
         return bind_call("not", [matched], binder.dialect)
     if type(pattern).__name__ not in _PATTERNS:
         raise NotBound(node, f"{clause_name(pattern)} with ESCAPE", "only LIKE and ILIKE have it")
-    return _pattern(binder, pattern, place, escape)
+    return _pattern(binder, pattern, context, escape)
 
 
-def _pattern(binder: Binder, node: Any, place: Place, escape: Any) -> Bound:
+def _pattern(binder: Binder, node: Any, context: BindContext, escape: Any) -> Bound:
     value, pattern, negate = take(node, "this", "expression", "negate")
     name = _PATTERNS[type(node).__name__]
     quantifier = type(pattern).__name__ if type(pattern).__name__ in ("Any", "All") else None
@@ -237,7 +237,7 @@ def _pattern(binder: Binder, node: Any, place: Place, escape: Any) -> Bound:
         raise _negated_quantifier(node)
     results = []
     for one in patterns:
-        parts = [binder.expression(part, place) for part in (value, one, escape) if part is not None]
+        parts = [binder.expression(part, context) for part in (value, one, escape) if part is not None]
         check_pattern(name.upper().replace("_", " "), parts, binder.dialect)
         results.append(bind_call(name, parts, binder.dialect))
     result = connect("and" if quantifier == "All" else "or", results, binder)
@@ -271,60 +271,60 @@ def _negated_quantifier(node: Any) -> NotBound:
     return NotBound(node, f"NOT with {word} ANY or ALL", f"write NOT (x {word} ANY (…)) or NOT (x {word} ALL (…))")
 
 
-def bind_case_when(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_case_when(binder: Binder, node: Any, context: BindContext) -> Bound:
     """CASE, with conditions or with values to compare."""
     compared, branches, default = take(node, "this", "ifs", "default")
-    value = None if compared is None else binder.expression(compared, place)
+    value = None if compared is None else binder.expression(compared, context)
     bound = []
     for branch in branches or ():
         condition, result = take(branch, "this", "true")
-        when = binder.expression(condition, place)
+        when = binder.expression(condition, context)
         if value is not None:
             when = bind_call("equal", [value, when], binder.dialect)
-        bound.append((when, binder.expression(result, place)))
-    return bind_case(bound, None if default is None else binder.expression(default, place))
+        bound.append((when, binder.expression(result, context)))
+    return bind_case(bound, None if default is None else binder.expression(default, context))
 
 
-def bind_if(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_if(binder: Binder, node: Any, context: BindContext) -> Bound:
     """IF(condition, value, other)."""
     condition, result, other = take(node, "this", "true", "false")
     if other is None:
         raise PlanError("if takes a condition and two values: if(x > 0, a, b); CASE WHEN x > 0 THEN a END takes one")
-    branch = (binder.expression(condition, place), binder.expression(result, place))
-    return bind_case([branch], binder.expression(other, place))
+    branch = (binder.expression(condition, context), binder.expression(result, context))
+    return bind_case([branch], binder.expression(other, context))
 
 
-def bind_conversion(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_conversion(binder: Binder, node: Any, context: BindContext) -> Bound:
     """CAST, TRY_CAST, x::type, and DATE 'text'."""
     # For Spark, sqlglot has one class for CAST and TRY_CAST; the argument distinguishes them.
     value, to, safe, _ = take(node, "this", "to", "safe", "_type")
-    return bind_cast(binder.expression(value, place), read_type(to, binder.dialect), binder.dialect, bool(safe))
+    return bind_cast(binder.expression(value, context), read_type(to, binder.dialect), binder.dialect, bool(safe))
 
 
-def bind_in_list(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_in_list(binder: Binder, node: Any, context: BindContext) -> Bound:
     """x IN (a, b, …), and x IN a list."""
     value, values, field = take(node, "this", "expressions", "field")
-    bound = binder.expression(value, place)
+    bound = binder.expression(value, context)
     if field is not None:
-        return any_of("equal", bound, binder.expression(field, place))
-    return bind_in(bound, [binder.expression(part, place) for part in values])
+        return any_of("equal", bound, binder.expression(field, context))
+    return bind_in(bound, [binder.expression(part, context) for part in values])
 
 
-def bind_row(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_row(binder: Binder, node: Any, context: BindContext) -> Bound:
     """(a, b)."""
     (values,) = take(node, "expressions")
-    return bind_call("row", [binder.expression(value, place) for value in values or ()], binder.dialect)
+    return bind_call("row", [binder.expression(value, context) for value in values or ()], binder.dialect)
 
 
-def bind_list(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_list(binder: Binder, node: Any, context: BindContext) -> Bound:
     """[a, b]."""
     values, _ = take(node, "expressions", "bracket_notation")
     if values and type(values[0]).__name__ == "Comprehension":
-        return binder.expression(values[0], place)
-    return bind_call("list_value", [binder.expression(value, place) for value in values or ()], binder.dialect)
+        return binder.expression(values[0], context)
+    return bind_call("list_value", [binder.expression(value, context) for value in values or ()], binder.dialect)
 
 
-def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_struct(binder: Binder, node: Any, context: BindContext) -> Bound:
     """{'a': x, b: y}."""
     (fields,) = take(node, "expressions")
     arguments: list[Bound] = []
@@ -334,47 +334,47 @@ def bind_struct(binder: Binder, node: Any, place: Place) -> Bound:
         name, value = (
             take(part, "this", "expression") if type(part).__name__ != "Alias" else take(part, "alias", "this")
         )
-        arguments += [constant(name.name, pa.string()), binder.expression(value, place)]
+        arguments += [constant(name.name, pa.string()), binder.expression(value, context)]
     return bind_call("struct_pack", arguments, binder.dialect)
 
 
-def bind_map(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_map(binder: Binder, node: Any, context: BindContext) -> Bound:
     """MAP {k: v}."""
     (inner,) = take(node, "this")
     if type(inner).__name__ == "Bracket":
         # The parser reads the subscript of MAP {…}['k'] as a subscript of the braces.
         held, positions, *_ = take(inner, "this", "expressions", "offset", "safe", "returns_list_for_maps")
-        value = _map_of(binder, held, place)
+        value = _map_of(binder, held, context)
         for position in positions:
-            value = element_of(value, binder.expression(position, place), binder)
+            value = element_of(value, binder.expression(position, context), binder)
         return value
-    return _map_of(binder, inner, place)
+    return _map_of(binder, inner, context)
 
 
-def _map_of(binder: Binder, inner: Any, place: Place) -> Bound:
+def _map_of(binder: Binder, inner: Any, context: BindContext) -> Bound:
     (fields,) = take(inner, "expressions")
     keys, values = [], []
     for part in fields or ():
         key, value = take(part, "this", "expression")
-        keys.append(binder.expression(key, place))
-        values.append(binder.expression(value, place))
+        keys.append(binder.expression(key, context))
+        values.append(binder.expression(value, context))
     lists = [bind_call("list_value", part, binder.dialect) for part in (keys, values)]
     return bind_call("map", lists, binder.dialect)
 
 
-def bind_subscript(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_subscript(binder: Binder, node: Any, context: BindContext) -> Bound:
     """l[1], l[1:2], m['k'], s['field'], text[1]."""
     value, positions, *_ = take(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
     if len(positions) != 1:
         raise PlanError(f"a subscript has one position, not {len(positions)}")
-    held, (position,) = binder.expression(value, place), positions
+    held, (position,) = binder.expression(value, context), positions
     if type(position).__name__ == "Slice":
         begin, end, step = take(position, "this", "expression", "step")
         if _is_open_end(end):
             end = None
-        ends = [None if part is None else binder.expression(part, place) for part in (begin, end, step)]
+        ends = [None if part is None else binder.expression(part, context) for part in (begin, end, step)]
         return slice_of(held, ends[0], ends[1], ends[2], binder)
-    return element_of(held, binder.expression(position, place), binder)
+    return element_of(held, binder.expression(position, context), binder)
 
 
 def _is_open_end(node: Any) -> bool:
@@ -399,12 +399,12 @@ def slice_of(held: Bound, begin: Bound | None, end: Bound | None, step: Bound | 
     return bind_call("[:]", [held, *ends, *([] if step is None else [step])], binder.dialect)
 
 
-def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_dot(binder: Binder, node: Any, context: BindContext) -> Bound:
     """(struct).field, and a call in a schema."""
     value, field = take(node, "this", "expression")
     if type(field).__name__ != "Identifier":
         raise PlanError(f"{field.sql()} is called with a dot; write the value as an argument")
-    held = binder.expression(value, place)
+    held = binder.expression(value, context)
     name, _ = identifier(field)
     if not pa.types.is_struct(held.type):
         raise PlanError(f"cannot read field {name!r} of {held.type}, which has no fields; only structs have fields")
@@ -413,13 +413,13 @@ def bind_dot(binder: Binder, node: Any, place: Place) -> Bound:
     return bind_call("struct_extract", [held, constant(name, pa.string())], binder.dialect)
 
 
-def bind_zoned(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_zoned(binder: Binder, node: Any, context: BindContext) -> Bound:
     """x AT TIME ZONE 'Z'."""
     value, zone = take(node, "this", "zone")
-    return bind_call("at_time_zone", [binder.expression(part, place) for part in (value, zone)], binder.dialect)
+    return bind_call("at_time_zone", [binder.expression(part, context) for part in (value, zone)], binder.dialect)
 
 
-def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_collated(binder: Binder, node: Any, context: BindContext) -> Bound:
     """x COLLATE "C"."""
     value, order = take(node, "this", "expression")
     name = order.name.upper()
@@ -428,15 +428,15 @@ def bind_collated(binder: Binder, node: Any, place: Place) -> Bound:
             f"COLLATE {name} is not supported: text is compared by code points; to ignore case, use lower(x) = "
             "lower(y), ORDER BY lower(x) or x ILIKE 'pattern'"
         )
-    return binder.expression(value, place)
+    return binder.expression(value, context)
 
 
-def bind_named(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_named(binder: Binder, node: Any, context: BindContext) -> Bound:
     """An argument with a name, f(x := 1), of a function whose arguments have none."""
     raise NotBound(node, "an argument with a name", "write the arguments without names, in the function's order")
 
 
-def bind_aliased(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_aliased(binder: Binder, node: Any, context: BindContext) -> Bound:
     """An alias inside an expression."""
     raise NotBound(node, "an alias inside an expression", "give the alias to a whole item of a select list")
 

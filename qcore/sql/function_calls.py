@@ -24,84 +24,84 @@ from qcore.sql.literals import constant
 from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import bind_random
 from qcore.sql.reading import take
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 from qcore.sql.subqueries import bind_array, bind_exists, exists_query, is_query, outer_columns_only
 from qcore.sql.text_arguments import bind_written
 from qcore.sql.windows import bind_window
 
 
-def bind_function(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_function(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A call without OVER."""
     parts = read_call(node, binder)
     name = parts.name.lower()
     if is_aggregate_name(name, binder.dialect):
-        return _aggregate(binder, parts, place)
+        return _aggregate(binder, parts, context)
     if parts.has_modifiers and not name.startswith("grouping"):
         raise PlanError(f"{parts.name} is not an aggregate function, so it takes no DISTINCT, ORDER BY or FILTER")
     if name in ("grouping", "grouping_id"):
-        return bind_grouping_function(binder, parts.node, parts.arguments, place)
+        return bind_grouping_function(binder, parts.node, parts.arguments, context)
     if exists_query(parts.node) is not None:
-        return bind_exists(binder, parts.node, place)
+        return bind_exists(binder, parts.node, context)
     if name == "array" and len(parts.arguments) == 1 and is_query(parts.arguments[0]):
-        return bind_array(binder, parts.arguments[0], place)
+        return bind_array(binder, parts.arguments[0], context)
     if is_volatile(name) and not parts.arguments:
-        return bind_random(binder, name, place)
+        return bind_random(binder, name, context)
     if is_moment(name) and not parts.arguments:
         return derive(current_moment(moment_name(name), binder.ids.began_nanos), [])
     if name in PLACES | FRACTIONS | VALUES and not is_function(name, binder.dialect):
         raise PlanError(f"the window function {name} needs OVER (…)")
     if is_lambda_call(name, parts.arguments):
-        return bind_lambda_call(binder, parts.name, parts.arguments, place)
+        return bind_lambda_call(binder, parts.name, parts.arguments, context)
     if name == "columns":
         raise PlanError("COLUMNS(…) is only allowed in a select list or in WHERE; elsewhere name the columns")
     if name in ("unnest", *(("explode",) if binder.dialect.syntax == "spark" else ())):
-        return _unnest(binder, parts, place)
+        return _unnest(binder, parts, context)
     if name == "generate_subscripts":
-        return _subscripts(binder, parts, place)
-    special = calls.bind_special(binder, parts.name, parts.arguments, place)
+        return _subscripts(binder, parts, context)
+    special = calls.bind_special(binder, parts.name, parts.arguments, context)
     if special is not None:
         return special
-    arguments = [_argument(binder, argument, place) for argument in parts.arguments]
+    arguments = [_argument(binder, argument, context) for argument in parts.arguments]
     return bind_written(parts.name, arguments, binder.dialect)
 
 
-def _subscripts(binder: Binder, parts: CallParts, place: Place) -> Bound:
+def _subscripts(binder: Binder, parts: CallParts, context: BindContext) -> Bound:
     """generate_subscripts(list, 1): the numbers of a list's elements, as rows."""
-    if place.unnested is None:
-        raise PlanError(f"generate_subscripts cannot be in {place.clause}; write it in a select list")
+    if context.unnested is None:
+        raise PlanError(f"generate_subscripts cannot be in {context.clause}; write it in a select list")
     if len(parts.arguments) != 2:
         raise PlanError("generate_subscripts takes a list and its dimension, 1")
-    held, dimension = (binder.expression(argument, replace(place, unnested=None)) for argument in parts.arguments)
+    held, dimension = (binder.expression(argument, replace(context, unnested=None)) for argument in parts.arguments)
     if not isinstance(dimension.expr, Literal) or dimension.expr.value != 1:
         raise PlanError("generate_subscripts: a list has one dimension, 1")
     length = bind_call("length", [held], binder.dialect)
-    return place.unnested.add(bind_call("generate_series", [constant(1, pa.int64()), length], binder.dialect))
+    return context.unnested.add(bind_call("generate_series", [constant(1, pa.int64()), length], binder.dialect))
 
 
-def _unnest(binder: Binder, parts: CallParts, place: Place) -> Bound:
-    if place.unnested is None:
-        raise PlanError(f"unnest cannot be in {place.clause}; write it in a select list or in FROM")
+def _unnest(binder: Binder, parts: CallParts, context: BindContext) -> Bound:
+    if context.unnested is None:
+        raise PlanError(f"unnest cannot be in {context.clause}; write it in a select list or in FROM")
     if len(parts.arguments) != 1:
         raise PlanError("unnest in a select list takes one list or map and no options")
-    return place.unnested.add(binder.expression(parts.arguments[0], replace(place, unnested=None)))
+    return context.unnested.add(binder.expression(parts.arguments[0], replace(context, unnested=None)))
 
 
-def _argument(binder: Binder, node: Any, place: Place) -> Bound:
+def _argument(binder: Binder, node: Any, context: BindContext) -> Bound:
     if _is_star(node) or (type(node).__name__ == "Column" and _is_star(node.this)):
         raise PlanError("* is an argument of count only; name the columns")
-    return binder.expression(node, place)
+    return binder.expression(node, context)
 
 
-def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
-    grouping: Grouping | None = place.grouping
-    level = place.scope.level
+def _aggregate(binder: Binder, parts: CallParts, context: BindContext) -> Bound:
+    grouping: Grouping | None = context.grouping
+    level = context.scope.level
     if grouping is None and level.outer is None:
-        raise _make_placement_error(parts, place)
+        raise _make_placement_error(parts, context)
     if grouping is None:
         # It may be the outer query's.
-        return _outer_aggregate(binder, parts, place)
+        return _outer_aggregate(binder, parts, context)
     captured = dict(level.captured)
-    inner = place.within("the arguments of an aggregate")
+    inner = context.within("the arguments of an aggregate")
     n_subqueries = len(inner.subqueries)
     arguments = [binder.expression(argument, inner) for argument in parts.arguments if not _is_star(argument)]
     order = []
@@ -114,7 +114,7 @@ def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
         level.captured.clear()
         level.captured.update(captured)
         del inner.subqueries[n_subqueries:]
-        return _outer_aggregate(binder, parts, place)
+        return _outer_aggregate(binder, parts, context)
     return bind_aggregate(
         parts.name,
         arguments,
@@ -127,40 +127,40 @@ def _aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
     )
 
 
-def _outer_aggregate(binder: Binder, parts: CallParts, place: Place) -> Bound:
+def _outer_aggregate(binder: Binder, parts: CallParts, context: BindContext) -> Bound:
     """An aggregate over only the outer query's columns. By the standard it belongs to the outer query."""
-    level = place.scope.level
+    level = context.scope.level
     outer = level.outer
     if outer is None or outer.grouping is None:
-        raise _make_placement_error(parts, place)
+        raise _make_placement_error(parts, context)
     try:
         value = _aggregate(binder, parts, outer)
     except PlanError:
         binder.fault = None
-        raise _make_placement_error(parts, place) from None
+        raise _make_placement_error(parts, context) from None
     return level.capture(value, binder.names)
 
 
-def _make_placement_error(parts: CallParts, place: Place) -> PlanError:
-    hint = "; HAVING filters groups" if place.clause == "WHERE" else ""
-    return PlanError(f"{parts.name}: an aggregate function cannot be in {place.clause}{hint}")
+def _make_placement_error(parts: CallParts, context: BindContext) -> PlanError:
+    hint = "; HAVING filters groups" if context.clause == "WHERE" else ""
+    return PlanError(f"{parts.name}: an aggregate function cannot be in {context.clause}{hint}")
 
 
 def _is_star(node: Any) -> bool:
     return type(node).__name__ == "Star"
 
 
-def bind_extract(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_extract(binder: Binder, node: Any, context: BindContext) -> Bound:
     """EXTRACT(part FROM x)."""
     part, value = take(node, "this", "expression")
-    return bind_call("extract", [constant(part.name, pa.string()), binder.expression(value, place)], binder.dialect)
+    return bind_call("extract", [constant(part.name, pa.string()), binder.expression(value, context)], binder.dialect)
 
 
-def bind_trim(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_trim(binder: Binder, node: Any, context: BindContext) -> Bound:
     """TRIM(BOTH letters FROM text)."""
     value, position, letters = take(node, "this", "position", "expression")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(position or "BOTH").upper(), "trim")
-    arguments = [binder.expression(part, place) for part in (value, letters) if part is not None]
+    arguments = [binder.expression(part, context) for part in (value, letters) if part is not None]
     return bind_call(name, arguments, binder.dialect)
 
 

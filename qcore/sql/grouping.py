@@ -20,7 +20,7 @@ from qcore.plan.nodes import Aggregate, AggregateCall, PlanNode
 from qcore.plan.projections import readable_name
 from qcore.sql.binder import Binder
 from qcore.sql.reading import NotBound, take
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 
 _SETS_MAX = 4096
 
@@ -90,9 +90,9 @@ class Grouping:
             self._outputs.add(self._id)
         n_keys = len(self.keys)
         total: Expr | None = None
-        for place, position in enumerate(reversed(positions)):
+        for bit_number, position in enumerate(reversed(positions)):
             shifted = call("bitwise_shift_right", col(self._id), n_keys - 1 - position)
-            bit = call("bitwise_shift_left", call("bitwise_and", shifted, 1), place)
+            bit = call("bitwise_shift_left", call("bitwise_and", shifted, 1), bit_number)
             total = bit if total is None else call("bitwise_or", total, bit)
         return Bound(lit(0) if total is None else total, pa.int64())
 
@@ -194,16 +194,16 @@ def _keys_of(element: Any, add: Any) -> tuple[int, ...]:
     return (add(element),)
 
 
-def bind_grouping_function(binder: Binder, node: Any, arguments: Sequence[Any], place: Place) -> Bound:
+def bind_grouping_function(binder: Binder, node: Any, arguments: Sequence[Any], context: BindContext) -> Bound:
     """GROUPING(a, …) or GROUPING_ID(a, …)."""
-    grouping: Grouping | None = place.grouping
+    grouping: Grouping | None = context.grouping
     if grouping is None:
-        raise PlanError(f"GROUPING cannot be in {place.clause}")
+        raise PlanError(f"GROUPING cannot be in {context.clause}")
     if not arguments:
         return grouping.grouping_id(range(len(grouping.keys)))
     positions = []
     for argument in arguments:
-        value = binder.expression(argument, place.within("GROUPING"))
+        value = binder.expression(argument, context.within("GROUPING"))
         found = [n for n, (_, key) in enumerate(grouping.keys) if same(key.expr, value.expr)]
         if not found:
             raise PlanError("GROUPING takes expressions of GROUP BY")

@@ -27,7 +27,7 @@ from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.row_numbers import number_and_copy, number_rows
 from qcore.sql.samples import sample_rows
-from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, Scope, TableNames
+from qcore.sql.scope import BindContext, Environment, Level, Named, Part, Relation, Rows, Scope, TableNames
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import Joined, dependent_join, join_subqueries
 from qcore.sql.tables import derived_rows, first_place, named_rows, with_alias
@@ -56,8 +56,8 @@ def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: En
     return joined_rows(binder, first, joins, first_place(binder, environment))
 
 
-def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], place: Place) -> Rows:
-    """A table and the joins after it. `place` has the tables before it."""
+def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], context: BindContext) -> Rows:
+    """A table and the joins after it. `context` has the tables before it."""
     groups: list[tuple[Any, list[Any]]] = [(first, [])]
     for join in joins:
         if _is_comma(join) and any(get(one, "side") in ("RIGHT", "FULL") for one in joins):
@@ -66,7 +66,7 @@ def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], place: Place) 
             groups[-1][1].append(join)
     rows: Rows | None = None
     for table, behind in groups:
-        before = place if rows is None else _beside(binder, place, rows)
+        before = context if rows is None else _beside(binder, context, rows)
         right = binder.table(table, before)
         for join in behind:
             right = _join(binder, right, join, before)
@@ -79,20 +79,20 @@ def _is_comma(join: Any) -> bool:
     return not any(get(join, name) for name in ("kind", "side", "method", "on", "using"))
 
 
-def _beside(binder: Binder, place: Place, rows: Rows) -> Place:
-    """The place of a table after these. With LATERAL it can read them."""
-    before = place.scope.rows
+def _beside(binder: Binder, context: BindContext, rows: Rows) -> BindContext:
+    """The context of a table after these. With LATERAL it can read them."""
+    before = context.scope.rows
     if before.tables or before.columns:
         schema = pa.schema([*before.node.schema, *rows.node.schema])
         node: PlanNode = Values("", schema, None)
         rows = Rows(node, [*before.tables, *rows.tables], [*before.columns, *rows.columns])
-    return Place(Scope(rows, place.scope.environment, binder.dialect), "FROM")
+    return BindContext(Scope(rows, context.scope.environment, binder.dialect), "FROM")
 
 
 # --- tables ---
 
 
-def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
+def bind_table(binder: Binder, node: Any, context: BindContext) -> Rows:
     """A table, view or common table by name, or a table function."""
     name, schema, catalogue, alias, pivots, sample, joins, _ = take(
         node, "this", "db", "catalog", "alias", "pivots", "sample", "joins", "ordinality"
@@ -104,13 +104,13 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
         binder.reads_all or bool(alias is not None and get(alias, "columns")),
     )
     if paths:
-        relation, _ = named_rows(binder, [(table_name(paths), True)], place)
+        relation, _ = named_rows(binder, [(table_name(paths), True)], context)
         rows = with_alias(relation, default_alias(node, paths), alias)
     elif type(name).__name__ != "Identifier":
-        rows = bind_table_function(binder, node, name, alias, place)
+        rows = bind_table_function(binder, node, name, alias, context)
     else:
         parts = [identifier(part) for part in (catalogue, schema, name) if part is not None]
-        relation, known = named_rows(binder, parts, place)
+        relation, known = named_rows(binder, parts, context)
         rows = with_alias(relation, known, alias, isinstance(relation.node, Scan) and known in binder.tables)
         if alias is None and len(parts) > 1:
             table = rows.tables[0]
@@ -118,33 +118,33 @@ def bind_table(binder: Binder, node: Any, place: Place) -> Rows:
         elif alias is None:
             rows.tables = [TableNames(("memory", "main", rows.tables[0].parts[-1]), rows.tables[0].columns)]
     binder.reads_all = reads_all
-    return _apply_changes(binder, rows, pivots, sample, joins, place)
+    return _apply_changes(binder, rows, pivots, sample, joins, context)
 
 
-def _apply_changes(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, place: Place) -> Rows:
+def _apply_changes(binder: Binder, rows: Rows, pivots: Any, sample: Any, joins: Any, context: BindContext) -> Rows:
     """The rows of a table with its PIVOT, UNPIVOT, sample and joins."""
     if isinstance(rows, UnnestedRows) and (pivots or sample is not None):
         raise PlanError("PIVOT or a sample of unnest over tables before it is not supported; use a subquery")
     for pivot in pivots or ():
-        rows = pivoted_rows(binder, rows, pivot, place)
+        rows = pivoted_rows(binder, rows, pivot, context)
     if sample is not None:
         rows = sample_rows(binder, rows, sample)
     for join in joins or ():
-        rows = _join(binder, rows, join, place)
+        rows = _join(binder, rows, join, context)
     return rows
 
 
-def bind_derived(binder: Binder, node: Any, place: Place) -> Rows:
+def bind_derived(binder: Binder, node: Any, context: BindContext) -> Rows:
     """A query in brackets, or tables and joins in brackets."""
     inner, alias, pivots, sample, joins = (get(node, name) for name in ("this", "alias", "pivots", "sample", "joins"))
     if type(inner).__name__ in ("Table", "Lateral", "Unnest") or _is_joined_tables(inner):
-        rows = binder.table(inner, place)
+        rows = binder.table(inner, context)
         if alias is not None:
             named = with_alias(Relation(rows.node, rows.columns), "", alias)
             rows = replace(rows, tables=named.tables, columns=named.columns)
     else:
-        rows = _read_derived(binder, _bare(node), alias, place)
-    return _apply_changes(binder, rows, pivots, sample, joins, place)
+        rows = _read_derived(binder, _bare(node), alias, context)
+    return _apply_changes(binder, rows, pivots, sample, joins, context)
 
 
 def _bare(node: Any) -> Any:
@@ -167,8 +167,8 @@ def _is_joined_tables(node: Any) -> bool:
     )
 
 
-def _read_derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
-    relation, captured = derived_rows(binder, query, place)
+def _read_derived(binder: Binder, query: Any, alias: Any, context: BindContext) -> Rows:
+    relation, captured = derived_rows(binder, query, context)
     rows = with_alias(relation, "", alias)
     if alias is None:
         rows.tables = []
@@ -177,26 +177,26 @@ def _read_derived(binder: Binder, query: Any, alias: Any, place: Place) -> Rows:
     return rows
 
 
-def bind_lateral(binder: Binder, node: Any, place: Place) -> Rows:
+def bind_lateral(binder: Binder, node: Any, context: BindContext) -> Rows:
     """LATERAL (query)."""
     inner, alias, *_ = take(node, "this", "alias", "view", "outer", "cross_apply", "ordinality")
     if get(node, "view"):
-        return _view_rows(binder, inner, alias, place)
+        return _view_rows(binder, inner, alias, context)
     if get(node, "cross_apply") is not None:
         if get(node, "cross_apply"):
             raise NotBound(node, "CROSS APPLY", "write CROSS JOIN LATERAL (SELECT …)")
         raise NotBound(node, "OUTER APPLY", "write LEFT JOIN LATERAL (SELECT …) ON TRUE")
     if type(inner).__name__ == "Unnest" and alias is not None and get(inner, "alias") is None:
         lists, offset = take(inner, "expressions", "offset")
-        return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, place)
+        return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, context)
     if type(inner).__name__ == "Unnest":
-        return bind_unnest(binder, inner, place)
+        return bind_unnest(binder, inner, context)
     if type(inner).__name__ != "Subquery":
-        return bind_table_function(binder, node, inner, alias, place)
-    return _read_derived(binder, inner, alias, place)
+        return bind_table_function(binder, node, inner, alias, context)
+    return _read_derived(binder, inner, alias, context)
 
 
-def _view_rows(binder: Binder, function: Any, alias: Any, place: Place) -> Rows:
+def _view_rows(binder: Binder, function: Any, alias: Any, context: BindContext) -> Rows:
     """LATERAL VIEW explode(x) of Spark."""
     name, arguments = take(function, "this", "expressions")
     if str(name).lower() not in _EXPLODE:
@@ -206,7 +206,7 @@ def _view_rows(binder: Binder, function: Any, alias: Any, place: Place) -> Rows:
         )
     if len(arguments or ()) != 1:
         raise PlanError(f"LATERAL VIEW {str(name).lower()} takes one list or map")
-    return bind_lists(binder, arguments, ["col"], "$view", alias, None, place)
+    return bind_lists(binder, arguments, ["col"], "$view", alias, None, context)
 
 
 def with_views(binder: Binder, rows: Rows, views: Sequence[Any], environment: Environment) -> Rows:
@@ -222,16 +222,16 @@ def with_views(binder: Binder, rows: Rows, views: Sequence[Any], environment: En
 # --- joins ---
 
 
-def _join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
+def _join(binder: Binder, left: Rows, node: Any, context: BindContext) -> Rows:
     """The rows with those of a table joined."""
     try:
-        return _read_join(binder, left, node, place)
+        return _read_join(binder, left, node, context)
     except PlanError:
         binder.blame(node)
         raise
 
 
-def _read_join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
+def _read_join(binder: Binder, left: Rows, node: Any, context: BindContext) -> Rows:
     table, side, kind, method, on, using, pivots, _ = take(
         node, "this", "side", "kind", "method", "on", "using", "pivots", "global"
     )
@@ -240,7 +240,7 @@ def _read_join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
         raise PlanError("PIVOT after a join is not supported; put the joined tables into a subquery")
     if method not in ("", "NATURAL", "ASOF", "POSITIONAL"):
         raise NotBound(node, f"{method} JOIN", "there are NATURAL, ASOF and POSITIONAL")
-    right = binder.table(table, _beside(binder, place, left))
+    right = binder.table(table, _beside(binder, context, left))
     how = _kind(side, kind, node)
     if side == "RIGHT" and how in LEFT_ONLY:
         if isinstance(right, (LateralRows, UnnestedRows)):
@@ -249,7 +249,7 @@ def _read_join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
     if method == "POSITIONAL":
         return _positional_join(binder, left, right)
     if method == "ASOF":
-        return _asof_join(binder, left, right, how, on, using, place)
+        return _asof_join(binder, left, right, how, on, using, context)
     if method == "NATURAL":
         names = [named.shown for named in left.columns]
         shared = {named.shown.lower() for named in right.columns}
@@ -263,7 +263,7 @@ def _read_join(binder: Binder, left: Rows, node: Any, place: Place) -> Rows:
         if how != "inner":
             raise PlanError(f"{side or kind} JOIN needs ON or USING")
         return _combine(binder, left, right, "inner", [])
-    return _join_on(binder, left, right, how, on, place)
+    return _join_on(binder, left, right, how, on, context)
 
 
 def _using_name(node: Any) -> tuple[str, bool]:
@@ -299,7 +299,7 @@ def _positional_join(binder: Binder, left: Rows, right: Rows) -> Rows:
     return Rows(node, [*left.tables, *right.tables], [*left.columns, *right.columns])
 
 
-def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, using: Any, place: Place) -> Rows:
+def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, using: Any, context: BindContext) -> Rows:
     """ASOF JOIN, as an ordinary join on the number of the nearest right row."""
     if isinstance(right, (LateralRows, UnnestedRows)):
         raise PlanError("ASOF JOIN of a table that reads the tables before it (LATERAL) is not supported")
@@ -312,7 +312,7 @@ def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, usin
         return _merge_names(binder, left, right, kind, [is_nearest], names)
     if on is None:
         raise PlanError(f"ASOF JOIN has no condition; the syntax is {ASOF_USAGE}")
-    conditions, subqueries, _ = _conditions(binder, left, right, on, place)
+    conditions, subqueries, _ = _conditions(binder, left, right, on, context)
     try:
         if subqueries:
             raise PlanError("a subquery in ON of an ASOF JOIN is not supported; put it into WHERE")
@@ -323,23 +323,23 @@ def _asof_join(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, usin
     return _combine(binder, left, right, kind, [is_nearest])
 
 
-def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, place: Place) -> Rows:
+def _join_on(binder: Binder, left: Rows, right: Rows, kind: str, on: Any, context: BindContext) -> Rows:
     if isinstance(right, UnnestedRows):
-        return _join_elements_on(binder, left, right, kind, on, place)
-    conditions, subqueries, pairs = _conditions(binder, left, right, on, place)
+        return _join_elements_on(binder, left, right, kind, on, context)
+    conditions, subqueries, pairs = _conditions(binder, left, right, on, context)
     if subqueries:
         return _join_over_subqueries(binder, left, right, kind, conditions, subqueries, pairs)
     return _combine(binder, left, right, kind, conditions)
 
 
 def _conditions(
-    binder: Binder, left: Rows, right: Rows, on: Any, place: Place
+    binder: Binder, left: Rows, right: Rows, on: Any, context: BindContext
 ) -> tuple[list[Expr], list[Any], PlanNode]:
     """The conditions of ON over the pairs of both tables' rows, the subqueries in them, and the pairs."""
     schema = join_schema("inner", left.node.schema, right.node.schema)
     pairs = NestedLoopJoin(binder.ids.new(), schema, left.node, right.node, "inner")
     both = Rows(pairs, [*left.tables, *right.tables], [*left.columns, *right.columns])
-    at = Place(Scope(both, place.scope.environment, binder.dialect), "ON")
+    at = BindContext(Scope(both, context.scope.environment, binder.dialect), "ON")
     conditions = []
     for part in chain(on) if type(on).__name__ in ("And", "Paren") else [on]:
         bound = as_condition(binder.expression(part, at), binder)
@@ -348,7 +348,9 @@ def _conditions(
     return conditions, at.subqueries, pairs
 
 
-def _join_elements_on(binder: Binder, left: Rows, right: UnnestedRows, kind: str, on: Any, place: Place) -> Rows:
+def _join_elements_on(
+    binder: Binder, left: Rows, right: UnnestedRows, kind: str, on: Any, context: BindContext
+) -> Rows:
     if kind == "left" and type(on).__name__ == "Boolean" and get(on, "this"):
         return _combine(binder, left, right, "left", [])
     if kind != "inner":
@@ -356,7 +358,7 @@ def _join_elements_on(binder: Binder, left: Rows, right: UnnestedRows, kind: str
             _UNNEST_JOINS.get(kind, f"unnest(…) is joined by a comma, CROSS JOIN or LEFT JOIN, not {kind.upper()}")
         )
     rows = _combine(binder, left, right, "inner", [])
-    at = Place(Scope(rows, place.scope.environment, binder.dialect), "ON")
+    at = BindContext(Scope(rows, context.scope.environment, binder.dialect), "ON")
     condition = as_condition(binder.expression(on, at), binder)
     node = join_subqueries(binder, rows.node, at.subqueries)
     rows.node = Filter(binder.ids.new(), node.schema, node, condition.expr)

@@ -14,7 +14,7 @@ from qcore.plan.schema import unknown
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import identifier, take
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 
 
 def is_lambda_call(name: str, arguments: Sequence[Any]) -> bool:
@@ -22,35 +22,35 @@ def is_lambda_call(name: str, arguments: Sequence[Any]) -> bool:
     return name.lower() in LAMBDA_CALLS and len(arguments) > 1 and type(arguments[1]).__name__ == "Lambda"
 
 
-def bind_lambda_call(binder: Binder, name: str, arguments: Sequence[Any], place: Place) -> Bound:
+def bind_lambda_call(binder: Binder, name: str, arguments: Sequence[Any], context: BindContext) -> Bound:
     """list_transform(l, lambda x: x + 1) and the like."""
     lists, function, *rest = arguments
     body, parameters, _ = take(function, "this", "expressions", "colon")
     names = [_name(parameter) for parameter in parameters]
-    first = [binder.expression(one, place) for one in rest]
+    first = [binder.expression(one, context) for one in rest]
     if len(first) > 1:
         raise PlanError(f"{name} takes a list, a lambda and, for list_reduce, an optional first value")
     return bind_lambda(
         name,
-        binder.expression(lists, place),
+        binder.expression(lists, context),
         len(names),
-        _body(binder, body, names, place),
+        _body(binder, body, names, context),
         lambda: binder.names.new("$element"),
         first[0] if first else None,
     )
 
 
-def bind_list_comprehension(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_list_comprehension(binder: Binder, node: Any, context: BindContext) -> Bound:
     """[value for element in l if condition]."""
     value, element, position, iterator, condition = take(
         node, "this", "expression", "position", "iterator", "condition"
     )
     names = [_name(one) for one in (element, position) if one is not None]
     return bind_comprehension(
-        binder.expression(iterator, place),
+        binder.expression(iterator, context),
         len(names),
-        None if condition is None else _body(binder, condition, names, place),
-        _body(binder, value, names, place),
+        None if condition is None else _body(binder, condition, names, context),
+        _body(binder, value, names, context),
         lambda: binder.names.new("$element"),
     )
 
@@ -61,9 +61,9 @@ def _name(node: Any) -> str:
     return identifier(node)[0]
 
 
-def _body(binder: Binder, body: Any, names: Sequence[str], place: Place) -> BindBody:
+def _body(binder: Binder, body: Any, names: Sequence[str], context: BindContext) -> BindBody:
     def bind(values: Sequence[Bound]) -> Bound:
-        inner = place.with_parameters(dict(zip(names, values, strict=True)))
+        inner = context.with_parameters(dict(zip(names, values, strict=True)))
         waiting = len(inner.subqueries)
         calls = 0 if inner.grouping is None else len(inner.grouping.calls)
         inner = replace(inner, clause="a lambda")
@@ -85,12 +85,12 @@ def _body(binder: Binder, body: Any, names: Sequence[str], place: Place) -> Bind
     return bind
 
 
-def bind_parameter(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_parameter(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A name in a lambda's body that the parser reads as a parameter."""
     name, _ = identifier(node)
-    found = place.parameters.get(name.lower())
+    found = context.parameters.get(name.lower())
     if found is None:
-        raise unknown("column", name, list(place.parameters), "the lambda")
+        raise unknown("column", name, list(context.parameters), "the lambda")
     return found
 
 

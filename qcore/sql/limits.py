@@ -16,7 +16,7 @@ from qcore.plan.projections import project
 from qcore.sql.binder import Binder
 from qcore.sql.literals import constant
 from qcore.sql.reading import get, take
-from qcore.sql.scope import Environment, Place, Relation, Rows, Scope
+from qcore.sql.scope import BindContext, Environment, Relation, Rows, Scope
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
 
@@ -40,8 +40,8 @@ def _apply_limit(binder: Binder, relation: Relation, limit: Any, offset: Any, en
         if unread:
             raise PlanError("LIMIT … BY is not supported; use row_number() OVER (PARTITION BY …) and a condition")
     one = one_row(binder)
-    place = Place(Scope(Rows(one, [], []), environment, binder.dialect), "LIMIT")
-    values = [_bound(binder, value, place, word) for value, word in ((count, "LIMIT"), (first, "OFFSET"))]
+    context = BindContext(Scope(Rows(one, [], []), environment, binder.dialect), "LIMIT")
+    values = [_bound(binder, value, context, word) for value, word in ((count, "LIMIT"), (first, "OFFSET"))]
     if is_share:
         _check_share(values[0])
     numbers: list[Any] = [value.expr.value if isinstance(value.expr, Literal) else _UNKNOWN for value in values]
@@ -54,7 +54,7 @@ def _apply_limit(binder: Binder, relation: Relation, limit: Any, offset: Any, en
         return Relation(node, relation.columns)
 
     ids, names = binder.ids, binder.names
-    below = join_subqueries(binder, one, place.subqueries)
+    below = join_subqueries(binder, one, context.subqueries)
     exprs = [_number(binder, value, is_share and n == 0) for n, value in enumerate(values)]
     computed = project(ids.new(), below, [names.new("count"), names.new("offset")], exprs)
     return Relation(limit_by_rows(ids, names, relation.node, computed, is_share), relation.columns)
@@ -78,10 +78,10 @@ def _number(binder: Binder, value: Bound, is_share: bool) -> Expr:
     return bind_cast(bind_cast(value, pa.uint64(), binder.dialect), pa.int64(), binder.dialect).expr
 
 
-def _bound(binder: Binder, node: Any, place: Place, word: str) -> Bound:
+def _bound(binder: Binder, node: Any, context: BindContext, word: str) -> Bound:
     if node is None or type(node).__name__ == "Null":
         return constant(None, pa.int64())
-    value = binder.expression(node, place)
+    value = binder.expression(node, context)
     if isinstance(value.expr, Literal) and pa.types.is_string(value.type) and str(value.expr.value).strip().isdigit():
         return constant(int(value.expr.value), pa.int64())
     if pa.types.is_string(value.type) or pa.types.is_boolean(value.type) or pa.types.is_nested(value.type):

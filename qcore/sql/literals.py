@@ -16,7 +16,7 @@ from qcore.functions.calls import bind_call
 from qcore.functions.casts import bind_cast
 from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.reading import take
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 
 _INT64_MAX = (1 << 63) - 1
 _UINT64_MAX = (1 << 64) - 1
@@ -27,7 +27,7 @@ def constant(value: Any, type_: pa.DataType) -> Bound:
     return Bound(Literal(value, type_), type_)
 
 
-def bind_literal(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_literal(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A number or a text."""
     text, is_text = take(node, "this", "is_string")
     return constant(text, pa.string()) if is_text else number(text)
@@ -53,19 +53,19 @@ def number(text: str) -> Bound:
     return constant(Decimal(text), pa.decimal128(digits, len(fraction)))
 
 
-def bind_boolean(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_boolean(binder: Binder, node: Any, context: BindContext) -> Bound:
     """TRUE or FALSE."""
     (value,) = take(node, "this")
     return constant(bool(value), pa.bool_())
 
 
-def bind_null(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_null(binder: Binder, node: Any, context: BindContext) -> Bound:
     """NULL."""
     take(node)
     return constant(None, pa.null())
 
 
-def bind_bytes(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_bytes(binder: Binder, node: Any, context: BindContext) -> Bound:
     """x'AB01'."""
     (text,) = take(node, "this")
     try:
@@ -74,13 +74,13 @@ def bind_bytes(binder: Binder, node: Any, place: Place) -> Bound:
         raise PlanError(f"x'{text}' is not an even number of digits in base 16") from None
 
 
-def bind_escaped_text(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_escaped_text(binder: Binder, node: Any, context: BindContext) -> Bound:
     """e'text' with escapes, and texts without escapes."""
     (text,) = take(node, "this")
     return constant(text, pa.string())
 
 
-def bind_interval(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_interval(binder: Binder, node: Any, context: BindContext) -> Bound:
     """INTERVAL '3' DAY, INTERVAL '1 month 3 days', INTERVAL (n) DAY."""
     # The parser marks a fraction such as '1.5 hours'. The text has it too, so the mark is ignored.
     value, unit, _ = take(node, "this", "unit", "fraction_in_string")
@@ -89,7 +89,7 @@ def bind_interval(binder: Binder, node: Any, place: Place) -> Bound:
         (value,) = take(value, "this")
     if type(value).__name__ in ("Literal", "Neg") and _literal_text(value) is not None:
         return constant(_span(f"{_literal_text(value)} {word}".strip()), INTERVAL)
-    given = binder.expression(value, place)
+    given = binder.expression(value, context)
     if pa.types.is_string(given.type) and not word:
         return bind_cast(given, INTERVAL, binder.dialect)
     if pa.types.is_string(given.type):

@@ -23,11 +23,11 @@ def item_texts(select: Any, source: Source) -> list[str]:
     if first is None:
         return []
     tokens = source.tokens
-    place = first + 1
-    place = _after_distinct(tokens, place)
-    items, begin, depth = [], place, 0
-    while place < len(tokens):
-        token = tokens[place]
+    position = first + 1
+    position = _after_distinct(tokens, position)
+    items, begin, depth = [], position, 0
+    while position < len(tokens):
+        token = tokens[position]
         text = token.text
         kind = token.token_type.name
         is_sign = kind not in ("STRING", "IDENTIFIER", "NUMBER")
@@ -38,35 +38,35 @@ def item_texts(select: Any, source: Source) -> list[str]:
             if depth < 0:
                 break
         elif is_sign and depth == 0 and text == ",":
-            items.append(written_text(tokens[begin:place], source.text))
-            begin = place + 1
-        elif is_sign and depth == 0 and place > begin and _ends(tokens, place):
+            items.append(written_text(tokens[begin:position], source.text))
+            begin = position + 1
+        elif is_sign and depth == 0 and position > begin and _ends(tokens, position):
             break
-        place += 1
-    if place > begin:
-        items.append(written_text(tokens[begin:place], source.text))
+        position += 1
+    if position > begin:
+        items.append(written_text(tokens[begin:position], source.text))
     return items
 
 
-def _ends(tokens: list[Any], place: int) -> bool:
+def _ends(tokens: list[Any], position: int) -> bool:
     """Whether a token ends a select list. The FROM of IS DISTINCT FROM does not."""
-    word = tokens[place].text.upper()
-    return word == ";" or (word in _END and (word != "FROM" or tokens[place - 1].text.upper() != "DISTINCT"))
+    word = tokens[position].text.upper()
+    return word == ";" or (word in _END and (word != "FROM" or tokens[position - 1].text.upper() != "DISTINCT"))
 
 
-def _after_distinct(tokens: list[Any], place: int) -> int:
-    if place < len(tokens) and tokens[place].text.upper() == "ALL":
-        return place + 1
-    if place >= len(tokens) or tokens[place].text.upper() != "DISTINCT":
-        return place
-    place += 1
-    if place + 1 < len(tokens) and tokens[place].text.upper() == "ON" and tokens[place + 1].text == "(":
+def _after_distinct(tokens: list[Any], position: int) -> int:
+    if position < len(tokens) and tokens[position].text.upper() == "ALL":
+        return position + 1
+    if position >= len(tokens) or tokens[position].text.upper() != "DISTINCT":
+        return position
+    position += 1
+    if position + 1 < len(tokens) and tokens[position].text.upper() == "ON" and tokens[position + 1].text == "(":
         depth = 0
-        for at in range(place + 1, len(tokens)):
+        for at in range(position + 1, len(tokens)):
             depth += (tokens[at].text == "(") - (tokens[at].text == ")")
             if depth == 0:
                 return at + 1
-    return place
+    return position
 
 
 def written_text(tokens: Sequence[Any], text: str) -> str:

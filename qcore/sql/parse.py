@@ -276,11 +276,11 @@ def _mend_tokens(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
     result = with_brackets(result) if "[" in text or "pivot" in text.lower() else result
-    for place, token in enumerate(result):
+    for position, token in enumerate(result):
         if token.token_type == kinds.R_PAREN:
             token.comments = [_AS_WRITTEN]
         elif token.token_type == kinds.SELECT:
-            token.comments = [f"{_SELECT} {place}"]
+            token.comments = [f"{_SELECT} {position}"]
     return result
 
 

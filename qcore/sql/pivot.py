@@ -27,7 +27,7 @@ from qcore.sql.expressions import connect
 from qcore.sql.grouping import Grouping, has_sets, read_group_by
 from qcore.sql.naming import written_text
 from qcore.sql.reading import NotBound, clause_name, get, identifier, take
-from qcore.sql.scope import Environment, Named, Place, Relation, Rows, Scope
+from qcore.sql.scope import BindContext, Environment, Named, Relation, Rows, Scope
 from qcore.sql.stars import columns_calls, each_column, is_star, star_items
 from qcore.sql.subqueries import Joined, is_query, join_subqueries
 from qcore.sql.tables import common_tables, distinct_names, first_place, with_alias
@@ -48,19 +48,19 @@ def bind_pivot(binder: Binder, node: Any, environment: Environment) -> Relation:
     rows = binder.table(table, first_place(binder, environment))
     if not listed:
         raise PlanError(f"{'UNPIVOT' if is_unpivot else 'PIVOT'} has no ON; the syntax is {_usage(is_unpivot)}")
-    place = Place(Scope(rows, environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
+    context = BindContext(Scope(rows, environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
     if not is_unpivot:
-        made = _pivot(binder, rows, listed, using or (), group, place)
+        made = _pivot(binder, rows, listed, using or (), group, context)
     else:
         name, values = "name", ["value"]
         if into is not None:
             name_node, value_nodes = take(into, "this", "expressions")
             name, values = _name(name_node), [_name(value) for value in value_nodes]
-        made = _unpivot(binder, rows, listed, name, values, False, place)
+        made = _unpivot(binder, rows, listed, name, values, False, context)
     return Relation(made.node, distinct_names(made.columns))
 
 
-def pivoted_rows(binder: Binder, rows: Rows, node: Any, around: Place) -> Rows:
+def pivoted_rows(binder: Binder, rows: Rows, node: Any, around: BindContext) -> Rows:
     """The rows of a table with PIVOT (…) or UNPIVOT (…) applied."""
     # The parser's own names of columns, and settings of its dialects, are not read.
     heads, fields, is_unpivot, group, alias, with_nulls, *_ = take(
@@ -70,15 +70,15 @@ def pivoted_rows(binder: Binder, rows: Rows, node: Any, around: Place) -> Rows:
     if not heads or not fields:
         what = "UNPIVOT" if is_unpivot else "PIVOT"
         raise PlanError(f"{what} after a table cannot be read; the syntax is {_usage(is_unpivot, is_table=True)}")
-    place = Place(Scope(rows, around.scope.environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
+    context = BindContext(Scope(rows, around.scope.environment, binder.dialect), "UNPIVOT" if is_unpivot else "PIVOT")
     if is_unpivot:
         if len(fields) > 1 or len(heads) > 1 or group is not None:
             raise PlanError(f"UNPIVOT is written {_usage(True, is_table=True)}")
         name_node, listed, *_ = take(fields[0], "this", "expressions")
         values = [_name(one) for one in _parts(heads[0])]
-        rows = _unpivot(binder, rows, listed or (), _name(name_node), values, bool(with_nulls), place)
+        rows = _unpivot(binder, rows, listed or (), _name(name_node), values, bool(with_nulls), context)
     else:
-        rows = _pivot(binder, rows, fields, heads, group, place)
+        rows = _pivot(binder, rows, fields, heads, group, context)
     named = with_alias(Relation(rows.node, rows.columns), "", alias)
     return replace(rows, tables=[] if alias is None else named.tables, columns=named.columns)
 
@@ -146,8 +146,10 @@ class _Item:
     is_named: bool
 
 
-def _pivot(binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], group: Any, place: Place) -> Rows:
-    chosen = [_choices(binder, node, place) for node in on]
+def _pivot(
+    binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], group: Any, context: BindContext
+) -> Rows:
+    chosen = [_choices(binder, node, context) for node in on]
     n_columns = math.prod(map(len, chosen)) * max(1, len(using))
     if n_columns > _COLUMNS_MAX:
         raise PlanError(
@@ -155,13 +157,13 @@ def _pivot(binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], 
             "GROUP BY with the columns to pivot on"
         )
     grouping = Grouping(binder)
-    items = _items(binder, using, grouping, replace(place, clause="PIVOT … USING", subqueries=[], grouping=grouping))
-    waiting = [*place.subqueries, *grouping.subqueries]
+    items = _items(binder, using, grouping, replace(context, clause="PIVOT … USING", subqueries=[], grouping=grouping))
+    waiting = [*context.subqueries, *grouping.subqueries]
     if group is None:
         used = _columns_read([choice.condition for choices in chosen for choice in choices], grouping, waiting)
         kept = [named for named in rows.columns if named.own not in used]
     else:
-        kept = _groups(binder, group, place)
+        kept = _groups(binder, group, context)
     node = join_subqueries(binder, rows.node, waiting)
     calls: list[AggregateCall] = []
     columns, exprs = list(kept), [col(named.own) for named in kept]
@@ -190,7 +192,7 @@ def _pivot(binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], 
     return replace(rows, node=node, tables=[], columns=made)
 
 
-def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
+def _choices(binder: Binder, node: Any, context: BindContext) -> list[_Choice]:
     """The values of one element of ON or FOR."""
     if type(node).__name__ != "In" or get(node, "query") is not None or get(node, "field") is not None:
         raise _without_list(binder, get(node, "this") if type(node).__name__ == "In" else node)
@@ -202,14 +204,14 @@ def _choices(binder: Binder, node: Any, place: Place) -> list[_Choice]:
             f"PIVOT by {_write_text(binder, value)!r}: PIVOT takes columns; put an expression in brackets: "
             "(x % 2) IN (0, 1)"
         )
-    values = [binder.expression(part, place) for part in _parts(value)]
+    values = [binder.expression(part, context) for part in _parts(value)]
     result: dict[str, _Choice] = {}
     for element in listed:
         element, alias = _split_alias(element)
         parts = _parts(element) if type(value).__name__ == "Tuple" else [element]
         if len(parts) != len(values):
             raise PlanError(f"PIVOT of {len(values)} columns has an element of {len(parts)} values in its list")
-        found = [_constant(binder, part, place) for part in parts]
+        found = [_constant(binder, part, context) for part in parts]
         conditions = [
             bind_call("is_not_distinct_from", [one, bound], binder.dialect)
             for one, (bound, _) in zip(values, found, strict=True)
@@ -229,14 +231,14 @@ def _without_list(binder: Binder, node: Any) -> PlanError:
     )
 
 
-def _constant(binder: Binder, node: Any, place: Place) -> tuple[Bound, str]:
+def _constant(binder: Binder, node: Any, context: BindContext) -> tuple[Bound, str]:
     """A constant of the list, and what its column is called."""
     wrong = PlanError(
         f"PIVOT … IN ({_write_text(binder, node)}): the list takes constants; write a text in quotes, 'a'"
     )
     if any(type(part).__name__ == "Column" for part in node.walk()):
         raise wrong
-    bound = binder.expression(node, place)
+    bound = binder.expression(node, context)
     held = bound.expr
     while isinstance(held, Cast):
         held = held.argument
@@ -247,17 +249,17 @@ def _constant(binder: Binder, node: Any, place: Place) -> tuple[Bound, str]:
     return bound, str(held.value).lower() if isinstance(held.value, bool) else str(held.value)
 
 
-def _items(binder: Binder, using: Sequence[Any], grouping: Grouping, place: Place) -> list[_Item]:
+def _items(binder: Binder, using: Sequence[Any], grouping: Grouping, context: BindContext) -> list[_Item]:
     if not using:
         count = grouping.add("count", [], False, None, [])
         return [_Item(count, tuple(grouping.calls), "", False)]
     result = []
     for node in using:
         inner, alias = _split_alias(node)
-        value = binder.expression(inner, place)
+        value = binder.expression(inner, context)
         outputs = {one.name: one for one in grouping.calls}
         read = column_names(value.expr)
-        if not read or not read <= outputs.keys() or place.subqueries:
+        if not read or not read <= outputs.keys() or context.subqueries:
             raise PlanError(
                 f"PIVOT … USING {_write_text(binder, inner)}: USING takes aggregates and expressions over them"
             )
@@ -303,11 +305,11 @@ def _columns_read(conditions: Sequence[Bound], grouping: Grouping, waiting: Sequ
     return {part.name for expr in exprs for part in walk(expr) if isinstance(part, Column)}
 
 
-def _groups(binder: Binder, group: Any, place: Place) -> list[Named]:
+def _groups(binder: Binder, group: Any, context: BindContext) -> list[Named]:
     elements, is_all = read_group_by(group)
     if is_all or has_sets(elements):
         raise PlanError(f"PIVOT … GROUP BY takes columns; the syntax is {_PIVOT_USAGE}")
-    at, result = replace(place, clause="PIVOT … GROUP BY"), []
+    at, result = replace(context, clause="PIVOT … GROUP BY"), []
     for element in elements:
         if type(element).__name__ != "Column":
             raise PlanError(
@@ -317,7 +319,9 @@ def _groups(binder: Binder, group: Any, place: Place) -> list[Named]:
         if not isinstance(bound.expr, Column):
             raise PlanError(f"PIVOT … GROUP BY {_write_text(binder, element)}: it takes columns of the table")
         own = bound.expr.name
-        result.append(next((one for one in place.scope.rows.columns if one.own == own), Named(str(element.name), own)))
+        result.append(
+            next((one for one in context.scope.rows.columns if one.own == own), Named(str(element.name), own))
+        )
     return result
 
 
@@ -333,9 +337,15 @@ class _Entry:
 
 
 def _unpivot(
-    binder: Binder, rows: Rows, listed: Sequence[Any], name: str, values: Sequence[str], with_nulls: bool, place: Place
+    binder: Binder,
+    rows: Rows,
+    listed: Sequence[Any],
+    name: str,
+    values: Sequence[str],
+    with_nulls: bool,
+    context: BindContext,
 ) -> Rows:
-    entries = [entry for node in listed for entry in _entries(binder, node, place)]
+    entries = [entry for node in listed for entry in _entries(binder, node, context)]
     if not entries:
         raise PlanError(f"UNPIVOT has no columns; the syntax is {_UNPIVOT_USAGE}")
     for entry in entries:
@@ -353,7 +363,7 @@ def _unpivot(
     held = [names.new(one) for one in (name, *values)]
     made = [names.new(one) for one in (name, *values)]
     owns = list(dict.fromkeys(named.own for named in kept))
-    below = join_subqueries(binder, rows.node, place.subqueries)
+    below = join_subqueries(binder, rows.node, context.subqueries)
     node: PlanNode = project(ids.new(), below, [*owns, *held], [*map(col, owns), texts, *lists])
     pairs = tuple(zip(held, made, strict=True))
     node = Unnest(ids.new(), unnest_schema(node.schema, pairs, None), node, pairs)
@@ -374,27 +384,27 @@ def _list(binder: Binder, values: Sequence[tuple[str, Bound]]) -> Expr:
     return bind_call("list_value", [value for _, value in values], binder.dialect).expr
 
 
-def _entries(binder: Binder, node: Any, place: Place) -> list[_Entry]:
+def _entries(binder: Binder, node: Any, context: BindContext) -> list[_Entry]:
     node, alias = _split_alias(node)
     if is_star(node):
         return [
-            _Entry(item.shown, [item.value or binder.expression(item.node, place)])
-            for item in star_items(node, place.scope, binder.dialect)
+            _Entry(item.shown, [item.value or binder.expression(item.node, context)])
+            for item in star_items(node, context.scope, binder.dialect)
         ]
     calls = columns_calls(node)
     if calls:
-        chosen = each_column(node, calls, place.scope, binder.dialect)
-        return [_Entry(name, [binder.expression(one, place)]) for name, one in chosen]
+        chosen = each_column(node, calls, context.scope, binder.dialect)
+        return [_Entry(name, [binder.expression(one, context)]) for name, one in chosen]
     parts = _parts(node)
-    values = [binder.expression(part, place) for part in parts]
-    shown = [_column_text(binder, part, value, place) for part, value in zip(parts, values, strict=True)]
+    values = [binder.expression(part, context) for part in parts]
+    shown = [_column_text(binder, part, value, context) for part, value in zip(parts, values, strict=True)]
     return [_Entry("_".join(shown) if alias is None else alias, values)]
 
 
-def _column_text(binder: Binder, node: Any, value: Bound, place: Place) -> str:
+def _column_text(binder: Binder, node: Any, value: Bound, context: BindContext) -> str:
     """The entry of the column of names for a value: the name of the only column that the value reads."""
     read = column_names(value.expr)
-    found = [named.shown for named in place.scope.rows.columns if named.own in read]
+    found = [named.shown for named in context.scope.rows.columns if named.own in read]
     return found[0] if len(found) == 1 else _write_text(binder, node)
 
 

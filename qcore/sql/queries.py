@@ -24,7 +24,7 @@ from qcore.sql.ordering import read_ordered
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import NotBound, get, identifier, take
 from qcore.sql.samples import sample_rows
-from qcore.sql.scope import Environment, Named, Part, Place, Relation, Rows, Scope
+from qcore.sql.scope import BindContext, Environment, Named, Part, Relation, Rows, Scope
 from qcore.sql.stars import Item, columns_calls, each_column, is_star, star_items
 from qcore.sql.subqueries import Rewrite, as_it_is, bind_conjunct, join_subqueries
 from qcore.sql.tables import common_tables
@@ -54,10 +54,10 @@ class SelectAliases:
             if item.has_alias:
                 self._by_name.setdefault(item.shown.lower(), []).append(n)
 
-    def find(self, part: Part, place: Place) -> Bound | None:
-        """The value of an alias at a place; None if there is none, or if its own expression is being bound."""
+    def find(self, part: Part, context: BindContext) -> Bound | None:
+        """The value of an alias in a context; None if there is none, or if its own expression is being bound."""
         found = [n for n in self._by_name.get(part[0].lower(), ()) if n not in self._open]
-        if id(place.subqueries) in self.shares:
+        if id(context.subqueries) in self.shares:
             # An item can only use aliases of the items before it.
             found = [n for n in found if n in self.bound]
         if not found:
@@ -65,14 +65,14 @@ class SelectAliases:
         if len(found) > 1:
             raise PlanError(f"two columns of the select list are named {part[0]!r}; rename one of them")
         n = found[0]
-        if id(place.subqueries) in self.shares:
+        if id(context.subqueries) in self.shares:
             return self.bound[n]
         self._n_written_out += 1
         if self._n_written_out > _WRITTEN_OUT_MAX:
             raise PlanError("the select list is too long after its aliases are replaced; use a subquery in FROM")
         self._open.add(n)
         try:
-            return self._binder.expression(self._items[n].node, place)
+            return self._binder.expression(self._items[n].node, context)
         finally:
             self._open.discard(n)
 
@@ -118,21 +118,21 @@ class _Select:
         self.windows = Windows(binder, self.named_windows or ())
         if self.where is not None:
             (condition,) = take(self.where, "this")
-            place = Place(scope, "WHERE", aliases=self.aliases)
-            scope.node = self._filter_rows(scope.node, condition, place, as_it_is)
+            context = BindContext(scope, "WHERE", aliases=self.aliases)
+            scope.node = self._filter_rows(scope.node, condition, context, as_it_is)
         self.unnested = Unnested(binder)
-        self.place = Place(
+        self.context = BindContext(
             scope, "the select list", [], self.grouping, self.windows, self.aliases, unnested=self.unnested
         )
-        self.aliases.shares.add(id(self.place.subqueries))
+        self.aliases.shares.add(id(self.context.subqueries))
         self.aliases.shares.add(id(self.windows.subqueries))
         self._bind_keys()
         values = self._bind_items()
-        having = Place(scope, "HAVING", [], self.grouping, None, self.aliases, True)
+        having = BindContext(scope, "HAVING", [], self.grouping, None, self.aliases, True)
         having_conditions = None if self.having is None else self._conditions(self.having, having)
-        qualify = Place(scope, "QUALIFY", [], self.grouping, self.windows, self.aliases)
+        qualify = BindContext(scope, "QUALIFY", [], self.grouping, self.windows, self.aliases)
         self.aliases.shares.add(id(qualify.subqueries))
-        n_before = len(self.place.subqueries)
+        n_before = len(self.context.subqueries)
         qualified = None if self.qualify is None else self._conditions(self.qualify, qualify)
         on = self._distinct_on()
         order = self._bind_order(values)
@@ -154,15 +154,15 @@ class _Select:
         self._know(self.windows.subqueries)
         node = self.windows.node(node, rewrite)
         self.known |= self.windows.outputs.keys()
-        self._know(self.place.subqueries)
+        self._know(self.context.subqueries)
         if qualified is not None:
             # Items of the select list that QUALIFY reads are computed below it.
             reads_items = bool(n_before)
             if reads_items:
-                node = join_subqueries(binder, node, self.place.subqueries, rewrite)
-                self.place.subqueries.clear()
+                node = join_subqueries(binder, node, self.context.subqueries, rewrite)
+                self.context.subqueries.clear()
             node = self._apply(node, qualified, qualify.subqueries, rewrite)
-        node = join_subqueries(binder, node, self.place.subqueries, rewrite)
+        node = join_subqueries(binder, node, self.context.subqueries, rewrite)
         node = self.unnested.node(node, rewrite)
         self.known.update(self.unnested.outputs)
         return self._finish_query(node, values, on, order, rewrite)
@@ -258,7 +258,7 @@ class _Select:
             value = self.aliases.bound.get(n) or item.value
             if value is None:
                 self.aliases.open(n)
-                value = self.binder.expression(item.node, self.place)
+                value = self.binder.expression(item.node, self.context)
                 self.aliases.close(n)
                 if item.has_alias:
                     _check_size(value.expr)
@@ -282,27 +282,27 @@ class _Select:
 
     # --- conditions ---
 
-    def _conditions(self, clause: Any, place: Place) -> list[Bound]:
+    def _conditions(self, clause: Any, context: BindContext) -> list[Bound]:
         (condition,) = take(clause, "this")
         result = []
         for part in chain(condition) if type(condition).__name__ in ("And", "Paren") else [condition]:
-            value = bind_conjunct(self.binder, part, place)
+            value = bind_conjunct(self.binder, part, context)
             if value is not None:
                 result.append(as_condition(value, self.binder, part))
         return result
 
-    def _filter_rows(self, node: PlanNode, condition: Any, place: Place, rewrite: Rewrite) -> PlanNode:
+    def _filter_rows(self, node: PlanNode, condition: Any, context: BindContext, rewrite: Rewrite) -> PlanNode:
         """The rows for which a condition is true. Conditions without subqueries filter before these are joined."""
         before: list[Bound] = []
         after: list[Bound] = []
         for part in self._parts(condition):
-            n_waiting = len(place.subqueries)
-            value = bind_conjunct(self.binder, part, place)
+            n_waiting = len(context.subqueries)
+            value = bind_conjunct(self.binder, part, context)
             if value is not None:
                 value = as_condition(value, self.binder, part)
-                (before if n_waiting == len(place.subqueries) else after).append(value)
+                (before if n_waiting == len(context.subqueries) else after).append(value)
         node = self._apply(node, before, (), rewrite)
-        return self._apply(node, after, place.subqueries, rewrite)
+        return self._apply(node, after, context.subqueries, rewrite)
 
     def _apply(self, node: PlanNode, conditions: Sequence[Bound], waiting: Sequence[Any], rewrite: Rewrite) -> PlanNode:
         if waiting and rewrite is not as_it_is:
@@ -320,10 +320,10 @@ class _Select:
             return
         self.grouping.is_grouped = True
         elements, is_all = read_group_by(self.group)
-        place = Place(self.scope, "GROUP BY", self.grouping.subqueries, None, None, self.aliases)
+        context = BindContext(self.scope, "GROUP BY", self.grouping.subqueries, None, None, self.aliases)
 
         def add(node: Any) -> int:
-            return self.grouping.add_key(self._key(node, place))
+            return self.grouping.add_key(self._key(node, context))
 
         if not elements and not is_all:
             raise PlanError("syntax error: GROUP BY without expressions")
@@ -336,12 +336,12 @@ class _Select:
             for part in _in_brackets(element):
                 add(part)
 
-    def _key(self, node: Any, place: Place) -> Bound:
+    def _key(self, node: Any, context: BindContext) -> Bound:
         position = _position(node)
         if position is None:
-            return self.binder.expression(node, place)
+            return self.binder.expression(node, context)
         item = self.items[self._check_position(position, "GROUP BY", node)]
-        return item.value or self.binder.expression(item.node, place)
+        return item.value or self.binder.expression(item.node, context)
 
     def _check_position(self, position: int, clause: str, node: Any) -> int:
         if not 1 <= position <= len(self.items):
@@ -354,7 +354,7 @@ class _Select:
         """Every item without aggregates and window functions is a key."""
         for n, item in enumerate(self.items):
             n_calls, n_windows = len(self.grouping.calls), len(self.windows.outputs)
-            value = item.value or self.binder.expression(item.node, self.place)
+            value = item.value or self.binder.expression(item.node, self.context)
             if item.value is None:
                 self.aliases.bound[n] = value
                 if not item.shown:
@@ -397,7 +397,7 @@ class _Select:
             for n, item in enumerate(self.items):
                 if item.shown.lower() == name.lower() and (item.has_alias or item.value is None):
                     return self.aliases.bound[n].expr, n
-        return self.binder.expression(node, self.place).expr, None
+        return self.binder.expression(node, self.context).expr, None
 
     # --- output ---
 

@@ -12,7 +12,7 @@ from qcore.plan.nodes import PlanNode, UserOperator
 from qcore.plan.random_column import RANDOM, UUID, RandomColumn
 from qcore.record import record
 from qcore.sql.binder import Binder
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 
 _TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
 
@@ -32,9 +32,9 @@ class RandomValue:
         return UserOperator(ids.new(), schema, node, operator)
 
 
-def bind_random(binder: Binder, name: str, place: Place) -> Bound:
+def bind_random(binder: Binder, name: str, context: BindContext) -> Bound:
     """The value of random(), uuid() and their other names."""
     function = VOLATILE[name.lower()]
     value = RandomValue(binder.names.new(f"${function}"), function)
-    place.subqueries.append(value)
+    context.subqueries.append(value)
     return Bound(Column(value.name), _TYPES[function])

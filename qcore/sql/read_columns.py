@@ -53,14 +53,14 @@ def read_columns(tokens: Sequence[Any]) -> ReadColumns:
     has_star = False
     if "*" not in words:
         return ReadColumns(words)
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token.text != "*" or token.token_type.name in ("STRING", "IDENTIFIER"):
             continue
-        before = tokens[place - 1] if place else None
+        before = tokens[position - 1] if position else None
         if before is not None and before.token_type.name in ("SELECT", "DISTINCT"):
             has_star = True
         elif before is None or not (
-            before.token_type.name in _VALUES or (place > 1 and _is_count(tokens[place - 2 : place]))
+            before.token_type.name in _VALUES or (position > 1 and _is_count(tokens[position - 2 : position]))
         ):
             return ALL
     return ReadColumns(words, has_star)

@@ -41,9 +41,9 @@ def take(node: Any, *names: str) -> tuple[Any, ...]:
             values.append(value)
             n_left -= 1
     if n_left:
-        for place, name in enumerate(names):
-            if values[place] is None and is_set(value := arguments.get(f"{name}_")):
-                values[place] = value
+        for position, name in enumerate(names):
+            if values[position] is None and is_set(value := arguments.get(f"{name}_")):
+                values[position] = value
                 n_left -= 1
     if n_left:
         left = {key.rstrip("_") for key, value in arguments.items() if is_set(value)}.difference(names)

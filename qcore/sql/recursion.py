@@ -16,7 +16,7 @@ from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.parse import Source
 from qcore.sql.reading import get, take
-from qcore.sql.scope import Environment, Level, Named, Place, Relation
+from qcore.sql.scope import BindContext, Environment, Level, Named, Relation
 
 
 @record
@@ -29,10 +29,10 @@ class RecursiveTable:
     environment: Environment
     source: Source
 
-    def read(self, binder: Binder, place: Place) -> Relation:
-        """Its rows at a place. Each use is planned separately."""
+    def read(self, binder: Binder, context: BindContext) -> Relation:
+        """Its rows in a context. Each use is planned separately."""
         first, repeated, distinct = take(self.query, "this", "expression", "distinct")
-        level = Level(place, place.scope.level.depth + 1, True, self.environment.level.depth)
+        level = Level(context, context.scope.level.depth + 1, True, self.environment.level.depth)
         environment = Environment(level, self.environment.common)
         source, binder.source = binder.source, self.source
         try:
@@ -73,7 +73,7 @@ class _Round:
     columns: list[str]
     types: list[pa.DataType]
 
-    def read(self, binder: Binder, place: Place) -> Relation:
+    def read(self, binder: Binder, context: BindContext) -> Relation:
         own = [binder.names.new(name) for name in self.columns]
         schema = pa.schema(list(zip(own, self.types, strict=True)))
         node = WorkingTable(binder.ids.new(), schema, self.key)

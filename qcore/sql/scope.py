@@ -1,10 +1,10 @@
 """Name resolution: the names that an expression of a query can use, and their values.
 
 A `Level` is a query whose outer names are captured: a subquery, a derived table, a common table. A `Scope` has the
-tables of one SELECT of a level. A `Place` is a position for expressions in a scope: a clause, and the kinds of
+tables of one SELECT of a level. A `BindContext` is a position for expressions in a scope: a clause, and the kinds of
 expressions that it allows.
 
-A name is looked up in the scope, then in the place of the enclosing query. Each level between the two captures the
+A name is looked up in the scope, then in the context of the enclosing query. Each level between the two captures the
 value under a new name, as an OuterColumn, so that the dependent join of each level passes it on.
 """
 
@@ -69,8 +69,8 @@ class Subquery(Protocol):
 class Aliases(Protocol):
     """The aliases of a select list."""
 
-    def find(self, part: Part, place: Place) -> Bound | None:
-        """The value of an alias at a place."""
+    def find(self, part: Part, context: BindContext) -> Bound | None:
+        """The value of an alias in a context."""
 
 
 @record
@@ -82,7 +82,7 @@ class Level:
     common table cannot use names of the query that reads it.
     """
 
-    outer: Place | None = None
+    outer: BindContext | None = None
     depth: int = 0
     is_passing: bool = False
     ceiling: int = _DEEPEST
@@ -220,8 +220,8 @@ def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable
 
 
 @record(slots=True)
-class Place:
-    """The position of an expression in a query.
+class BindContext:
+    """The clause and the scope in which an expression is bound.
 
     `subqueries` collects the subqueries that must be joined to the rows below the expression. `grouping` and `windows`
     collect its aggregates and window functions, `unnested` its unnest() calls; None: these are not allowed here.
@@ -238,10 +238,10 @@ class Place:
     parameters: Mapping[str, Bound] = field(default_factory=dict)
     unnested: Any = None
 
-    def with_parameters(self, parameters: Mapping[str, Bound]) -> Place:
-        """The same place inside a lambda of these parameters, by lower-case name."""
+    def with_parameters(self, parameters: Mapping[str, Bound]) -> BindContext:
+        """The same context inside a lambda of these parameters, by lower-case name."""
         merged = {**self.parameters, **{name.lower(): value for name, value in parameters.items()}}
-        return Place(
+        return BindContext(
             self.scope,
             self.clause,
             self.subqueries,
@@ -252,6 +252,8 @@ class Place:
             merged,
         )
 
-    def within(self, clause: str) -> Place:
-        """A place for the arguments of an aggregate here, which belong to the rows before they are grouped."""
-        return Place(self.scope, clause, self.grouping.subqueries, None, None, self.aliases, False, self.parameters)
+    def within(self, clause: str) -> BindContext:
+        """The context of the arguments of an aggregate here, which belong to the rows before they are grouped."""
+        return BindContext(
+            self.scope, clause, self.grouping.subqueries, None, None, self.aliases, False, self.parameters
+        )

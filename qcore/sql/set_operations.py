@@ -19,7 +19,7 @@ from qcore.sql.limits import limit_rows
 from qcore.sql.ordering import read_ordered
 from qcore.sql.queries import is_order_by_all
 from qcore.sql.reading import NotBound, get, identifier, take
-from qcore.sql.scope import Environment, Named, Place, Relation, Rows, Scope
+from qcore.sql.scope import BindContext, Environment, Named, Relation, Rows, Scope
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import join_subqueries
 from qcore.sql.tables import common_tables, distinct_names, with_alias
@@ -115,7 +115,7 @@ def order_rows(
         return relation
     (keys,) = take(order, "expressions")
     scope = Scope(Rows(relation.node, [], distinct_names(relation.columns)), environment, binder.dialect)
-    place = Place(scope, "ORDER BY of a set operation")
+    context = BindContext(scope, "ORDER BY of a set operation")
     sort: list[SortKey] = []
     computed: dict[str, Expr] = {}
     for key in keys:
@@ -123,14 +123,14 @@ def order_rows(
         if is_order_by_all(value):
             sort += [SortKey(named.own, descending, nulls_first) for named in relation.columns]
             continue
-        expr = _order_value(binder, value, relation, place)
+        expr = _order_value(binder, value, relation, context)
         if isinstance(expr, Column):
             sort.append(SortKey(expr.name, descending, nulls_first))
             continue
         name = binder.names.new("order")
         computed[name] = expr
         sort.append(SortKey(name, descending, nulls_first))
-    node = join_subqueries(binder, relation.node, place.subqueries)
+    node = join_subqueries(binder, relation.node, context.subqueries)
     if computed:
         node = add_columns(binder.ids.new(), node, computed)
     by_column = {key.column: key for key in reversed(sort)}
@@ -142,7 +142,7 @@ def order_rows(
     )
 
 
-def _order_value(binder: Binder, node: Any, relation: Relation, place: Place) -> Expr:
+def _order_value(binder: Binder, node: Any, relation: Relation, context: BindContext) -> Expr:
     if type(node).__name__ == "Literal" and not node.is_string and node.this.isdigit():
         position = int(node.this)
         if not 1 <= position <= len(relation.columns):
@@ -154,7 +154,7 @@ def _order_value(binder: Binder, node: Any, relation: Relation, place: Place) ->
         found = [named.own for named in relation.columns if named.shown.lower() == name.lower()]
         if len(found) == 1:
             return col(found[0])
-    return binder.expression(node, place).expr
+    return binder.expression(node, context).expr
 
 
 def bind_brackets(binder: Binder, node: Any, environment: Environment) -> Relation:
@@ -176,27 +176,27 @@ def bind_values(binder: Binder, node: Any, environment: Environment) -> Relation
     rows, order, limit, offset, with_, _ = take(node, "expressions", "order", "limit", "offset", "with", "alias")
     environment = common_tables(binder, with_, environment)
     bound = []
-    places = []
+    contexts = []
     for row in rows:
         scope = Scope(Rows(one_row(binder), [], []), environment, binder.dialect)
-        place = Place(scope, "VALUES")
-        places.append(place)
+        context = BindContext(scope, "VALUES")
+        contexts.append(context)
         values = take(row, "expressions")[0] or () if type(row).__name__ == "Tuple" else [row]
-        bound.append([binder.expression(value, place) for value in values])
+        bound.append([binder.expression(value, context) for value in values])
     widths = {len(row) for row in bound}
     if len(widths) != 1:
         raise PlanError(f"the rows of VALUES have {' and '.join(map(str, sorted(widths)))} values; give all the same")
     shown = [f"col{n}" for n in range(widths.pop())]
-    relation = _values(binder, bound, shown, places)
+    relation = _values(binder, bound, shown, contexts)
     relation = order_rows(binder, relation, order, environment)
     return limit_rows(binder, relation, limit, offset, environment)
 
 
-def _values(binder: Binder, bound: list[list[Bound]], shown: list[str], places: list[Place]) -> Relation:
-    if any(place.subqueries for place in places):
+def _values(binder: Binder, bound: list[list[Bound]], shown: list[str], contexts: list[BindContext]) -> Relation:
+    if any(context.subqueries for context in contexts):
         inputs = []
-        for row, place in zip(bound, places, strict=True):
-            node = join_subqueries(binder, place.scope.node, place.subqueries)
+        for row, context in zip(bound, contexts, strict=True):
+            node = join_subqueries(binder, context.scope.node, context.subqueries)
             inputs.append(
                 project(binder.ids.new(), node, [binder.names.new(name) for name in shown], [one.expr for one in row])
             )
@@ -220,9 +220,9 @@ def _common_types(bound: list[list[Bound]]) -> list[pa.DataType]:
     return types
 
 
-def bind_values_table(binder: Binder, node: Any, place: Place) -> Rows:
+def bind_values_table(binder: Binder, node: Any, context: BindContext) -> Rows:
     """VALUES in FROM."""
-    relation = bind_values(binder, node, place.scope.environment)
+    relation = bind_values(binder, node, context.scope.environment)
     return with_alias(relation, "valueslist", get(node, "alias"))
 
 

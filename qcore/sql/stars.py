@@ -20,7 +20,7 @@ from qcore.sql.binder import Binder, ExpressionReader
 from qcore.sql.columns import column_parts
 from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.reading import NotBound, get, identifier, take
-from qcore.sql.scope import Named, Part, Place, Scope
+from qcore.sql.scope import BindContext, Named, Part, Scope
 
 _PATTERNS = frozenset({"Like", "ILike", "SimilarTo", "Glob"})
 
@@ -222,12 +222,12 @@ def _with_column(node: Any, own: str) -> Any:
     return result
 
 
-def bind_chosen(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_chosen(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A column that COLUMNS has chosen."""
     own, kind = take(node, "this", "kind")
-    if kind is not None or own not in place.scope.node.schema.names:
+    if kind is not None or own not in context.scope.node.schema.names:
         raise PlanError("parameters in the text of a query are not supported; put the values into it")
-    return place.scope.column(own)
+    return context.scope.column(own)
 
 
 READERS: dict[str, ExpressionReader] = {"Placeholder": bind_chosen}

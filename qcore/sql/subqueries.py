@@ -1,7 +1,7 @@
 """Subqueries in expressions: a value, EXISTS, IN, ANY and ALL, ARRAY. Each becomes a dependent join.
 
 A subquery is bound together with its expression. It is joined to the rows below the expression when the clauses before
-it are complete. Until then it is in the list of its Place.
+it are complete. Until then it is in the list of its BindContext.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from qcore.sql.expressions import bind_binary, bind_in_list
 from qcore.sql.ordering import sorted_rows
 from qcore.sql.random_columns import RandomValue
 from qcore.sql.reading import get, take
-from qcore.sql.scope import Environment, Level, Place, Relation
+from qcore.sql.scope import BindContext, Environment, Level, Relation
 
 _COMPARISONS = {
     "EQ": "equal", "NEQ": "not_equal", "LT": "less", "LTE": "less_equal", "GT": "greater", "GTE": "greater_equal",
@@ -131,34 +131,34 @@ def is_query(node: Any) -> bool:
     return type(node).__name__ in _QUERIES
 
 
-def bind_query_in(binder: Binder, node: Any, place: Place) -> tuple[Relation, Level]:
-    """A subquery of an expression at this place, and the level that has its outer columns."""
+def bind_query_in(binder: Binder, node: Any, context: BindContext) -> tuple[Relation, Level]:
+    """A subquery of an expression in this context, and the level that has its outer columns."""
     while type(node).__name__ == "Paren":
         (node,) = take(node, "this")
-    outer = place.scope.level
-    level = Level(place, outer.depth + 1)
-    return binder.query(node, Environment(level, place.scope.environment.common)), level
+    outer = context.scope.level
+    level = Level(context, outer.depth + 1)
+    return binder.query(node, Environment(level, context.scope.environment.common)), level
 
 
-def bind_value(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_value(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A scalar subquery. If GROUP BY has the same subquery, its value is the key."""
-    if place.grouping is not None:
-        for known, value in binder.memory.get(("values of keys", id(place.grouping.subqueries)), ()):
+    if context.grouping is not None:
+        for known, value in binder.memory.get(("values of keys", id(context.grouping.subqueries)), ()):
             if known == node:
                 return value
-    relation, level = bind_query_in(binder, node, place)
-    value = join_value(binder, relation, level, place)
-    if place.clause == "GROUP BY":
-        binder.memory.setdefault(("values of keys", id(place.subqueries)), []).append((node, value))
+    relation, level = bind_query_in(binder, node, context)
+    value = join_value(binder, relation, level, context)
+    if context.clause == "GROUP BY":
+        binder.memory.setdefault(("values of keys", id(context.subqueries)), []).append((node, value))
     return value
 
 
-def join_value(binder: Binder, relation: Relation, level: Level, place: Place) -> Bound:
+def join_value(binder: Binder, relation: Relation, level: Level, context: BindContext) -> Bound:
     """The value of a query of one column and at most one row."""
     if len(relation.columns) != 1:
         raise PlanError(f"a scalar subquery must give one column, not {len(relation.columns)}")
     right = binder.exact(relation)
-    place.subqueries.append(Joined("scalar", right, level.captured))
+    context.subqueries.append(Joined("scalar", right, level.captured))
     return Bound(Column(right.schema.names[0]), right.schema.types[0])
 
 
@@ -172,31 +172,31 @@ def exists_query(node: Any) -> Any:
     return None
 
 
-def bind_exists(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_exists(binder: Binder, node: Any, context: BindContext) -> Bound:
     """EXISTS as a value."""
-    relation, level = bind_query_in(binder, exists_query(node), place)
+    relation, level = bind_query_in(binder, exists_query(node), context)
     right = relation.node
     if not level.captured:
         first = Limit(binder.ids.new(), right.schema, right, 1)
         name = binder.names.new("count")
         count = Aggregate(binder.ids.new(), pa.schema([(name, pa.int64())]), first, (), (AggregateCall(name, "count"),))
-        place.subqueries.append(Joined("scalar", count, {}))
+        context.subqueries.append(Joined("scalar", count, {}))
         return Bound(call("greater", col(name), 0), pa.bool_())
     mark = binder.names.new("exists")
-    place.subqueries.append(Joined("mark", right, level.captured, (), mark))
+    context.subqueries.append(Joined("mark", right, level.captured, (), mark))
     return Bound(Column(mark), pa.bool_())
 
 
-def bind_in(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_in(binder: Binder, node: Any, context: BindContext) -> Bound:
     """x IN (subquery) or IN a list, as a value."""
     query = _query_of_in(node)
     if query is None:
-        return bind_in_list(binder, node, place)
+        return bind_in_list(binder, node, context)
     value, *_ = take(node, "this", "query", "expressions")
-    relation, level = bind_query_in(binder, query, place)
-    conditions = _equalities(binder, value, relation, place)
+    relation, level = bind_query_in(binder, query, context)
+    conditions = _equalities(binder, value, relation, context)
     mark = binder.names.new("mark")
-    place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
+    context.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
     return Bound(Column(mark), pa.bool_())
 
 
@@ -207,7 +207,7 @@ def _query_of_in(node: Any) -> Any:
     return listed[0] if query is None and len(listed) == 1 and type(listed[0]).__name__ == "Values" else query
 
 
-def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) -> tuple[Expr, ...]:
+def _equalities(binder: Binder, value: Any, relation: Relation, context: BindContext) -> tuple[Expr, ...]:
     """The conditions of x IN (subquery)."""
     while type(value).__name__ == "Paren":
         (value,) = take(value, "this")
@@ -217,11 +217,11 @@ def _equalities(binder: Binder, value: Any, relation: Relation, place: Place) ->
     if parts is not None and len(columns) != 1:
         if len(parts) != len(columns):
             raise PlanError(f"{len(parts)} values cannot be IN a subquery of {len(columns)} columns")
-        values = [binder.expression(part, place) for part in parts]
+        values = [binder.expression(part, context) for part in parts]
     else:
         if len(columns) != 1:
             raise PlanError(f"the subquery of IN must give one column, not {len(columns)}")
-        values = [binder.expression(value, place)]
+        values = [binder.expression(value, context)]
     held = [Bound(Column(named.own), type_) for named, type_ in zip(columns, types, strict=True)]
     return tuple(
         bind_call("equal", _alike(one, other, binder), binder.dialect).expr
@@ -246,7 +246,7 @@ def _alike(a: Bound, b: Bound, binder: Binder) -> list[Bound]:
     return [bind_cast(one, type_, binder.dialect) for one in (a, b)]
 
 
-def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_comparison(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A comparison, also with ANY or ALL of a subquery or a list."""
     left, right = take(node, "this", "expression")
     function = _COMPARISONS[type(node).__name__]
@@ -254,12 +254,12 @@ def bind_comparison(binder: Binder, node: Any, place: Place) -> Bound:
         left, right, function = right, left, _SWAPPED.get(function, function)
     quantifier = _quantifier(right)
     if quantifier is None:
-        return bind_binary(binder, node, place)
+        return bind_binary(binder, node, context)
     held, is_all = quantifier
     if is_query(held):
-        return read_quantified(binder, left, function, held, is_all, place)
+        return read_quantified(binder, left, function, held, is_all, context)
     compare = all_of if is_all else any_of
-    return compare(function, binder.expression(left, place), binder.expression(held, place))
+    return compare(function, binder.expression(left, context), binder.expression(held, context))
 
 
 def _quantifier(node: Any) -> tuple[Any, bool] | None:
@@ -273,18 +273,18 @@ def _quantifier(node: Any) -> tuple[Any, bool] | None:
     return None
 
 
-def read_quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, place: Place) -> Bound:
+def read_quantified(binder: Binder, value: Any, function: str, query: Any, is_all: bool, context: BindContext) -> Bound:
     """x < ANY (subquery), x < ALL (subquery): whether the comparison is true for some row or for all rows.
 
     The result is null if it depends on nulls. ALL is computed as: the opposite comparison is true for no row.
     """
-    relation, level = bind_query_in(binder, query, place)
+    relation, level = bind_query_in(binder, query, context)
     while type(value).__name__ == "Paren":
         (value,) = take(value, "this")
     mark = binder.names.new("mark")
     if function == ("not_equal" if is_all else "equal"):
-        conditions = _equalities(binder, value, relation, place)
-        place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
+        conditions = _equalities(binder, value, relation, context)
+        context.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, conditions, mark))
         return Bound(call("not", col(mark)) if is_all else Column(mark), pa.bool_())
     schema = relation.node.schema
     held = [Bound(Column(named.own), schema.field(named.own).type) for named in relation.columns]
@@ -292,20 +292,20 @@ def read_quantified(binder: Binder, value: Any, function: str, query: Any, is_al
     if parts is not None:
         if len(parts) != len(held):
             raise PlanError(f"{len(parts)} values cannot be compared with a subquery of {len(held)} columns")
-        outer = bind_call("row", [binder.expression(part, place) for part in parts], binder.dialect)
+        outer = bind_call("row", [binder.expression(part, context) for part in parts], binder.dialect)
         inner = bind_call("row", held, binder.dialect)
     else:
         if len(held) != 1:
             raise PlanError(f"the subquery of {'ALL' if is_all else 'ANY'} must give one column, not {len(held)}")
-        outer, (inner,) = binder.expression(value, place), held
+        outer, (inner,) = binder.expression(value, context), held
     found = bind_call(_OPPOSITES[function] if is_all else function, [outer, inner], binder.dialect)
-    place.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, (found.expr,), mark))
+    context.subqueries.append(Joined("null_aware_mark", relation.node, level.captured, (found.expr,), mark))
     return Bound(call("not", col(mark)) if is_all else Column(mark), pa.bool_())
 
 
-def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
+def bind_array(binder: Binder, query: Any, context: BindContext) -> Bound:
     """ARRAY(subquery): the values of the subquery in its order; an empty list if there are none."""
-    relation, level = bind_query_in(binder, query, place)
+    relation, level = bind_query_in(binder, query, context)
     if len(relation.columns) != 1:
         raise PlanError(
             f"the subquery of ARRAY must give one column, not {len(relation.columns)}; make a row of several: row(a, b)"
@@ -321,14 +321,14 @@ def bind_array(binder: Binder, query: Any, place: Place) -> Bound:
     grouped = Aggregate(binder.ids.new(), pa.schema([(name, type_)]), node, (), (one,))
     filled = call("coalesce", col(name), Literal([], type_))
     right = project(binder.ids.new(), grouped, [value], [filled])
-    place.subqueries.append(Joined("scalar", right, level.captured))
+    context.subqueries.append(Joined("scalar", right, level.captured))
     return Bound(Column(value), type_)
 
 
 # --- conditions ---
 
 
-def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
+def bind_conjunct(binder: Binder, node: Any, context: BindContext) -> Bound | None:
     """A conjunct of a filter. EXISTS, IN and their negations become semi and anti joins. The result is then None,
     because no condition remains.
     """
@@ -340,32 +340,32 @@ def bind_conjunct(binder: Binder, node: Any, place: Place) -> Bound | None:
     try:
         query = exists_query(inner)
         if query is not None:
-            relation, level = bind_query_in(binder, query, place)
+            relation, level = bind_query_in(binder, query, context)
             joined = Joined("left_anti" if negated else "left_semi", relation.node, level.captured)
-            place.subqueries.append(joined)
+            context.subqueries.append(joined)
             return None
         query = _query_of_in(inner) if kind == "In" else None
         if query is not None:
             value = take(inner, "this", "query", "expressions")[0]
-            _filter_by_in(binder, value, query, negated, place)
+            _filter_by_in(binder, value, query, negated, context)
             return None
         if kind in ("EQ", "NEQ"):
             left, right = take(inner, "this", "expression")
             is_any = type(right).__name__ == ("Any" if kind == "EQ" else "All")
             if is_any and is_query(right.this) and type(left).__name__ != "Tuple":
-                _filter_by_in(binder, left, take(right, "this")[0], negated ^ (kind == "NEQ"), place)
+                _filter_by_in(binder, left, take(right, "this")[0], negated ^ (kind == "NEQ"), context)
                 return None
     except PlanError:
         binder.blame(inner)
         raise
-    return binder.expression(node, place)
+    return binder.expression(node, context)
 
 
-def _filter_by_in(binder: Binder, value: Any, query: Any, negated: bool, place: Place) -> None:
-    relation, level = bind_query_in(binder, query, place)
-    conditions = _equalities(binder, value, relation, place)
+def _filter_by_in(binder: Binder, value: Any, query: Any, negated: bool, context: BindContext) -> None:
+    relation, level = bind_query_in(binder, query, context)
+    conditions = _equalities(binder, value, relation, context)
     kind = "null_aware_anti" if negated else "left_semi"
-    place.subqueries.append(Joined(kind, relation.node, level.captured, conditions))
+    context.subqueries.append(Joined(kind, relation.node, level.captured, conditions))
 
 
 def outer_columns_only(values: Sequence[Bound]) -> bool:

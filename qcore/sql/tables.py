@@ -15,7 +15,7 @@ from qcore.sql.binder import Binder
 from qcore.sql.parse import Source, parse
 from qcore.sql.reading import NotBound, identifier, take
 from qcore.sql.recursion import RecursiveTable, recursive_table
-from qcore.sql.scope import Environment, Level, Named, Part, Place, Relation, Rows, Scope, TableNames, choose
+from qcore.sql.scope import BindContext, Environment, Level, Named, Part, Relation, Rows, Scope, TableNames, choose
 
 # A common table has up to this many copies in a plan, each with its own conditions and columns. Further reads share the
 # last copy. Otherwise the copies of tables that read each other several times would multiply.
@@ -40,18 +40,18 @@ class CommonTable:
     is_being_read: bool = False
 
 
-def first_place(binder: Binder, environment: Environment) -> Place:
-    """The place of the first table of FROM."""
-    return Place(Scope(Rows(Values("", pa.schema([]), None), [], []), environment, binder.dialect), "FROM")
+def first_place(binder: Binder, environment: Environment) -> BindContext:
+    """The context of the first table of FROM."""
+    return BindContext(Scope(Rows(Values("", pa.schema([]), None), [], []), environment, binder.dialect), "FROM")
 
 
-def named_rows(binder: Binder, parts: Sequence[Part], place: Place) -> tuple[Relation, str]:
+def named_rows(binder: Binder, parts: Sequence[Part], context: BindContext) -> tuple[Relation, str]:
     """The rows of the table, view or common table of this name, and its name."""
-    common = place.scope.environment.common
+    common = context.scope.environment.common
     if len(parts) == 1:
         found = common.get(parts[0][0].lower())
         if found is not None:
-            return read_common(binder, found, place), found.name
+            return read_common(binder, found, context), found.name
     name = _known_name(binder, parts)
     if name in binder.tables:
         return _scan(binder, name), name
@@ -63,7 +63,7 @@ def named_rows(binder: Binder, parts: Sequence[Part], place: Place) -> tuple[Rel
         view = CommonTable(name, statements[0], [], Environment(Level(), {}), source)
         binder.memory["view", name] = view
     try:
-        return read_common(binder, view, place), name
+        return read_common(binder, view, context), name
     except PlanError as error:
         raise PlanError(f"the view {name!r}: {error}") from None
 
@@ -99,27 +99,28 @@ def _scanned_columns(binder: Binder, name: str) -> list[tuple[str, pa.DataType]]
     key = ("scanned", name, None if binder.reads_all else id(binder.source))
     found: list[tuple[str, pa.DataType]] | None = binder.memory.get(key)
     if found is None:
-        places: Sequence[int] = range(len(schema))
+        positions: Sequence[int] = range(len(schema))
         if not binder.reads_all:
             reads = binder.read_columns.reads
             # One column remains, for the number of rows.
-            places = [place for place, column in enumerate(schema.names) if reads(column)] or places[:1]
-        found = binder.memory[key] = [(field.name, field.type) for field in map(schema.field, places)]
+            positions = [position for position, column in enumerate(schema.names) if reads(column)] or positions[:1]
+        found = binder.memory[key] = [(field.name, field.type) for field in map(schema.field, positions)]
     binder.is_narrowed = binder.is_narrowed or len(found) < len(schema)
     return found
 
 
-def read_common(binder: Binder, table: CommonTable | RecursiveTable, place: Place) -> Relation:
-    """The rows of a common table at a place. It can use the names of the query that defines it, not those of the query
-    that reads it.
+def read_common(binder: Binder, table: CommonTable | RecursiveTable, context: BindContext) -> Relation:
+    """The rows of a common table in a context.
+
+    It can use the names of the query that defines it, not those of the query that reads it.
     """
     if not isinstance(table, CommonTable):
-        return table.read(binder, place)
+        return table.read(binder, context)
     if table.is_being_read:
         raise PlanError(f"{table.name!r} reads itself; WITH RECURSIVE allows that")
     if table.shared is not None:
         return _read_again(binder, *table.shared)
-    level = Level(place, place.scope.level.depth + 1, True, table.environment.level.depth)
+    level = Level(context, context.scope.level.depth + 1, True, table.environment.level.depth)
     source, binder.source = binder.source, table.source
     table.is_being_read = True
     try:
@@ -157,14 +158,14 @@ def _read_again(binder: Binder, shared: Shared, columns: list[Named]) -> Relatio
     return Relation(node, [Named(named.shown, name) for named, name in zip(columns, new, strict=True)])
 
 
-def derived_rows(binder: Binder, query: Any, place: Place) -> tuple[Relation, dict[str, Any]]:
+def derived_rows(binder: Binder, query: Any, context: BindContext) -> tuple[Relation, dict[str, Any]]:
     """The rows of a query in FROM, and the values of earlier tables that it reads with LATERAL."""
-    level = Level(place, place.scope.level.depth + 1, True)
-    common = place.scope.environment.common
+    level = Level(context, context.scope.level.depth + 1, True)
+    common = context.scope.environment.common
     relation = binder.query(query, Environment(level, common))
     if level.captured and level.has_passed:
         # The query reads earlier tables and outer tables. All these values pass through the join.
-        level = Level(place, place.scope.level.depth + 1)
+        level = Level(context, context.scope.level.depth + 1)
         relation = binder.query(query, Environment(level, common))
     return with_own_columns(binder, relation), level.captured
 

@@ -19,7 +19,7 @@ from qcore.plan.schema import element_type, unnest_schema
 from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.reading import NotBound, clause_name, get, identifier, take
-from qcore.sql.scope import Named, Place, Rows, TableNames
+from qcore.sql.scope import BindContext, Named, Rows, TableNames
 from qcore.sql.single_row import one_row
 from qcore.sql.subqueries import Rewrite, join_subqueries
 
@@ -94,13 +94,13 @@ def _element(value: Bound) -> pa.DataType:
     return of
 
 
-def bind_unnest(binder: Binder, node: Any, place: Place) -> Rows:
+def bind_unnest(binder: Binder, node: Any, context: BindContext) -> Rows:
     """UNNEST(l, …) [WITH ORDINALITY] among the tables."""
     lists, alias, offset = take(node, "expressions", "alias", "offset")
-    return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, place)
+    return bind_lists(binder, lists, ["unnest"] * len(lists), "unnest", alias, offset, context)
 
 
-def bind_table_function(binder: Binder, node: Any, function: Any, alias: Any, place: Place) -> Rows:
+def bind_table_function(binder: Binder, node: Any, function: Any, alias: Any, context: BindContext) -> Rows:
     """range(…), generate_series(…) or unnest(…) among the tables."""
     if type(function).__name__ != "Anonymous":
         raise NotBound(node, f"{clause_name(function)} as a table", _TABLE_FUNCTIONS)
@@ -108,28 +108,28 @@ def bind_table_function(binder: Binder, node: Any, function: Any, alias: Any, pl
     lower = str(name).lower()
     ordinality = get(node, "ordinality")
     if lower == "unnest":
-        return bind_lists(binder, arguments, ["unnest"] * len(arguments), "unnest", alias, ordinality, place)
+        return bind_lists(binder, arguments, ["unnest"] * len(arguments), "unnest", alias, ordinality, context)
     if lower not in _SERIES:
         raise NotBound(node, f"the table function {name}", _TABLE_FUNCTIONS)
-    values = [binder.expression(argument, place) for argument in arguments]
+    values = [binder.expression(argument, context) for argument in arguments]
     made = bind_call(lower, values, binder.dialect)
-    return _rows(binder, [made], [lower], lower, alias, ordinality, place)
+    return _rows(binder, [made], [lower], lower, alias, ordinality, context)
 
 
 def bind_lists(
-    binder: Binder, lists: Sequence[Any], shown: list[str], name: str, alias: Any, offset: Any, place: Place
+    binder: Binder, lists: Sequence[Any], shown: list[str], name: str, alias: Any, offset: Any, context: BindContext
 ) -> Rows:
     """The elements of lists as a table."""
     values = []
     for one in lists:
-        value = binder.expression(one, place)
+        value = binder.expression(one, context)
         _element(value)
         values.append(value)
-    return _rows(binder, values, shown, name, alias, offset, place)
+    return _rows(binder, values, shown, name, alias, offset, context)
 
 
 def _rows(
-    binder: Binder, values: list[Bound], shown: list[str], name: str, alias: Any, offset: Any, place: Place
+    binder: Binder, values: list[Bound], shown: list[str], name: str, alias: Any, offset: Any, context: BindContext
 ) -> Rows:
     if alias is not None:
         own_name, given = take(alias, "this", "columns")
@@ -149,12 +149,12 @@ def _rows(
         columns.append(Named(word, ordinality))
     tables = [TableNames((name,), tuple(columns))]
     reads = {column for value in values for column in column_names(value.expr)}
-    waiting, place.subqueries = place.subqueries, []
+    waiting, context.subqueries = context.subqueries, []
     for one in waiting:
         reads |= {column for value in getattr(one, "captured", {}).values() for column in column_names(value.expr)}
     reads -= {column for one in waiting if hasattr(one, "right") for column in one.right.schema.names}
     if reads:
-        return UnnestedRows(place.scope.rows.node, tables, columns, values, elements, ordinality, waiting)
+        return UnnestedRows(context.scope.rows.node, tables, columns, values, elements, ordinality, waiting)
     node = join_subqueries(binder, one_row(binder), waiting)
     unnested = unnest_lists(binder, node, values, elements, ordinality, False, only=True)
     return Rows(unnested, tables, columns)

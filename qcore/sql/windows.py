@@ -19,7 +19,7 @@ from qcore.sql.binder import Binder
 from qcore.sql.call_parts import CallParts, read_call
 from qcore.sql.ordering import read_ordered
 from qcore.sql.reading import NotBound, get, identifier, take
-from qcore.sql.scope import Place
+from qcore.sql.scope import BindContext
 from qcore.sql.subqueries import Rewrite, join_subqueries
 
 
@@ -46,13 +46,15 @@ class Windows:
                 raise PlanError(f"two windows are named {name!r}; give one another name")
             self._named[name.lower()] = window
 
-    def bind(self, node: Any, place: Place) -> Bound:
+    def bind(self, node: Any, context: BindContext) -> Bound:
         """The value of a window function."""
         function, *_ = take(node, "this", "partition_by", "order", "spec", "alias", "over", "first")
         if get(node, "first"):
             raise NotBound(node, "KEEP (DENSE_RANK …)", "arg_min and arg_max have the value of the first or last row")
-        definition = self._definition(node, place, ())
-        inner = Place(place.scope, "a window function", self.subqueries, place.grouping, None, place.aliases)
+        definition = self._definition(node, context, ())
+        inner = BindContext(
+            context.scope, "a window function", self.subqueries, context.grouping, None, context.aliases
+        )
         binder = self._binder
         keys = [binder.expression(key, inner) for key in definition.partition_by or ()]
         order = [] if definition.order is None else self._order(definition.order, inner)
@@ -83,7 +85,7 @@ class Windows:
 
     # --- definitions ---
 
-    def _definition(self, node: Any, place: Place, within: tuple[str, ...]) -> _Definition:
+    def _definition(self, node: Any, context: BindContext, within: tuple[str, ...]) -> _Definition:
         own = _Definition(get(node, "partition_by") or None, get(node, "order"), get(node, "spec"))
         base = get(node, "alias")
         if base is None:
@@ -96,7 +98,7 @@ class Windows:
         if window is None or (within and order.index(name.lower()) > order.index(within[-1])):
             raise PlanError(f"there is no window {name!r}; WINDOW {name} AS (…) defines one")
         take(window, "this", "partition_by", "order", "spec", "alias", "over", "first")
-        known = self._definition(window, place, (*within, name.lower()))
+        known = self._definition(window, context, (*within, name.lower()))
         clauses = (("PARTITION BY", own.partition_by, known.partition_by), ("ORDER BY", own.order, known.order))
         for word, given, there in clauses:
             if given is not None and there is not None:
@@ -109,15 +111,15 @@ class Windows:
             known.spec if own.spec is None else own.spec,
         )
 
-    def _order(self, order: Any, place: Place) -> list[SortValue]:
+    def _order(self, order: Any, context: BindContext) -> list[SortValue]:
         (keys,) = take(order, "expressions")
         result = []
         for key in keys:
             value, descending, nulls_first = read_ordered(key)
-            result.append((self._binder.expression(value, place), descending, nulls_first))
+            result.append((self._binder.expression(value, context), descending, nulls_first))
         return result
 
-    def _frame(self, spec: Any, order: list[SortValue], place: Place) -> Frame:
+    def _frame(self, spec: Any, order: list[SortValue], context: BindContext) -> Frame:
         if spec is None:
             return Frame(WindowFrame()) if order else ALL_ROWS
         kind, start, start_side, end, end_side, exclude = take(
@@ -128,7 +130,7 @@ class Windows:
         own: list[Bound | None] = []
         for value, side in ((start, start_side), (end or "CURRENT ROW", end_side)):
             is_end = bool(bounds)
-            distance = self._distance(value, side, mode, place)
+            distance = self._distance(value, side, mode, context)
             own.append(distance if isinstance(distance, Bound) else None)
             if isinstance(distance, Bound):
                 bounds.append(ColumnDistance("", str(side).upper() == "PRECEDING"))
@@ -146,11 +148,11 @@ class Windows:
             raise PlanError(f"EXCLUDE {excluded.upper()} is not known; there are {', '.join(EXCLUSIONS).upper()}")
         return Frame(WindowFrame(mode, bounds[0], bounds[1], excluded), own[0], own[1])
 
-    def _distance(self, value: Any, side: Any, mode: str, place: Place) -> Any:
+    def _distance(self, value: Any, side: Any, mode: str, context: BindContext) -> Any:
         """The distance of a frame's end: None for the partition's end, a constant, or the value that each row has."""
         if isinstance(value, str):
             return None if value.upper() == "UNBOUNDED" else 0
-        bound = self._binder.expression(value, place)
+        bound = self._binder.expression(value, context)
         number = constant_of(bound.expr)
         if number is None and pa.types.is_integer(bound.type) and mode != "range":
             return cast(bound, pa.int64())
@@ -169,20 +171,20 @@ class Windows:
             raise PlanError(f"the distance {number} of a frame is negative; exchange PRECEDING and FOLLOWING")
         return number * sign
 
-    def _call_order(self, parts: CallParts, place: Place) -> list[SortValue]:
+    def _call_order(self, parts: CallParts, context: BindContext) -> list[SortValue]:
         result = []
         for key in parts.order:
             value, descending, nulls_first = read_ordered(key)
-            result.append((self._binder.expression(value, place), descending, nulls_first))
+            result.append((self._binder.expression(value, context), descending, nulls_first))
         return result
 
 
-def bind_window(binder: Binder, node: Any, place: Place) -> Bound:
+def bind_window(binder: Binder, node: Any, context: BindContext) -> Bound:
     """A function with OVER."""
-    if place.windows is None:
-        raise PlanError(f"a window function cannot be in {place.clause}")
-    windows: Windows = place.windows
-    return windows.bind(node, place)
+    if context.windows is None:
+        raise PlanError(f"a window function cannot be in {context.clause}")
+    windows: Windows = context.windows
+    return windows.bind(node, context)
 
 
 def _is_bare(node: Any) -> bool:

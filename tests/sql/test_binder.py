@@ -48,8 +48,8 @@ class UnknownThing(Node):
     pass
 
 
-def read_outer(binder: Binder, node: Any, place: Any) -> Any:
-    return binder.expression(node.children[0], place)
+def read_outer(binder: Binder, node: Any, context: Any) -> Any:
+    return binder.expression(node.children[0], context)
 
 
 def binder_with(inner: Any) -> Binder:
@@ -92,7 +92,7 @@ def test_a_class_without_a_reader_is_refused_by_name(ask: str) -> None:
 
 
 def test_an_error_is_about_the_innermost_node_that_has_a_place() -> None:
-    def refuse(binder: Binder, node: Any, place: Any) -> Any:
+    def refuse(binder: Binder, node: Any, context: Any) -> Any:
         raise PlanError("no")
 
     for inner, expected in (((6, 10), (6, 10)), (None, (0, 4))):
@@ -105,7 +105,7 @@ def test_an_error_is_about_the_innermost_node_that_has_a_place() -> None:
 def test_an_error_about_another_node_is_about_that_one() -> None:
     other = Node((8, 9))
 
-    def refuse(binder: Binder, node: Any, place: Any) -> Any:
+    def refuse(binder: Binder, node: Any, context: Any) -> Any:
         raise NotBound(other, "THAT")
 
     made = binder_with(refuse)
@@ -115,7 +115,7 @@ def test_an_error_about_another_node_is_about_that_one() -> None:
 
 
 def test_other_errors_have_no_place() -> None:
-    def fail(binder: Binder, node: Any, place: Any) -> Any:
+    def fail(binder: Binder, node: Any, context: Any) -> Any:
         raise ZeroDivisionError
 
     made = binder_with(fail)

@@ -15,7 +15,7 @@ from qcore.sql.columns import bind_column, column_parts, resolve
 from qcore.sql.grouping import Grouping
 from qcore.sql.read_columns import NeedsAllColumns
 from qcore.sql.reading import NotBound
-from qcore.sql.scope import Level, Named, Part, Place
+from qcore.sql.scope import BindContext, Level, Named, Part
 
 INNER = pa.struct([("h", pa.string())])
 # The tables t(a, r, u) and u(a): of the structs, u is named as the second table.
@@ -26,11 +26,11 @@ SCHEMA = pa.schema([
 TABLES = {"t": (Named("a", "a"), Named("r", "r"), Named("u", "u")), "u": (Named("a", "a_1"),)}
 
 
-def place(level: Level | None = None, **what: Any) -> Place:
+def context(level: Level | None = None, **what: Any) -> BindContext:
     return place_of_rows(TABLES, SCHEMA, level, **what)
 
 
-def find_column(name: str, at: Place) -> Bound | None:
+def find_column(name: str, at: BindContext) -> Bound | None:
     made, node = parse_expression(name)
     return resolve(made, at, column_parts(node))
 
@@ -52,7 +52,7 @@ def test_q1_the_parts_of_a_name(written: str, parts: list[Part]) -> None:
 def test_q1_a_star_is_no_value() -> None:
     made, node = parse_expression("t.*")
     with pytest.raises(PlanError, match=r"t\.\* is only allowed in a select list"):
-        bind_column(made, node, place())
+        bind_column(made, node, context())
 
 
 def test_q1_a_column_has_a_name() -> None:
@@ -72,7 +72,7 @@ def test_q1_a_column_has_a_name() -> None:
     ],
 )
 def test_q1_columns(written: str, expected: Column, type: pa.DataType) -> None:
-    value = find_column(written, place())
+    value = find_column(written, context())
     assert value is not None and isinstance(value.expr, Column)
     assert (value.expr.name, value.type) == (expected.name, type)
 
@@ -82,24 +82,24 @@ def test_q1_columns(written: str, expected: Column, type: pa.DataType) -> None:
     [("r.f", pa.int32()), ("t.r.f", pa.int32()), ("r.g.h", pa.string()), ("t.r.g", INNER), ("t.u.a", pa.string())],
 )
 def test_q1_fields_of_structs(written: str, type: pa.DataType) -> None:
-    value = find_column(written, place())
+    value = find_column(written, context())
     assert value is not None and not isinstance(value.expr, Column)
     assert value.type == type
 
 
 @pytest.mark.parametrize("written", ["b", "t.b", "v.a", "s.t.a"])
 def test_q1_names_of_nothing(written: str) -> None:
-    assert find_column(written, place()) is None
+    assert find_column(written, context()) is None
 
 
 @pytest.mark.parametrize("written", ["a", "a.f.g"])
 def test_q1_a_column_of_two_tables_is_refused(written: str) -> None:
     with pytest.raises(PlanError, match=r"'a' is in more than one table; write t\.a or u\.a"):
-        find_column(written, place())
+        find_column(written, context())
 
 
 def test_q1_a_table_s_name_is_its_row() -> None:
-    value = find_column("t", place())
+    value = find_column("t", context())
     assert value is not None
     assert value.type == pa.struct([("a", pa.int64()), ("r", SCHEMA.field("r").type), ("u", SCHEMA.field("u").type)])
 
@@ -108,11 +108,11 @@ def test_q1_a_table_s_row_needs_all_columns_of_the_table() -> None:
     made, node = parse_expression("t")
     made.is_narrowed = True
     with pytest.raises(NeedsAllColumns):
-        resolve(made, place(), column_parts(node))
+        resolve(made, context(), column_parts(node))
 
 
 def test_q1_a_lambda_s_parameter_is_before_a_column() -> None:
-    at = place(parameters={"a": Bound(lit("p"), pa.string()), "r": Bound(lit(None), INNER)})
+    at = context(parameters={"a": Bound(lit("p"), pa.string()), "r": Bound(lit(None), INNER)})
     value, field = find_column("A", at), find_column("r.h", at)
     assert value is not None and value.type == pa.string()
     assert field is not None and field.type == pa.string()
@@ -121,28 +121,28 @@ def test_q1_a_lambda_s_parameter_is_before_a_column() -> None:
 class _Aliases:
     """A select list with the aliases r, which is a column too, and s."""
 
-    def find(self, part: Part, place: Place) -> Bound | None:
+    def find(self, part: Part, context: BindContext) -> Bound | None:
         return Bound(lit(True), pa.bool_()) if part[0] in ("r", "s") else None
 
 
 @pytest.mark.parametrize(("aliases_first", "of_r"), [(False, SCHEMA.field("r").type), (True, pa.bool_())])
 def test_q1_aliases_come_first_or_last(aliases_first: bool, of_r: pa.DataType) -> None:
-    at = place(aliases=_Aliases(), aliases_first=aliases_first)
+    at = context(aliases=_Aliases(), aliases_first=aliases_first)
     types = [value and value.type for value in (find_column("r", at), find_column("s", at), find_column("t.r", at))]
     assert types == [of_r, pa.bool_(), SCHEMA.field("r").type]
 
 
 def test_q1_the_column_of_a_group_is_before_an_alias() -> None:
     grouping = Grouping(binder())
-    at = place(aliases=_Aliases(), aliases_first=True, grouping=grouping)
+    at = context(aliases=_Aliases(), aliases_first=True, grouping=grouping)
     assert getattr(find_column("r", at), "type", None) == pa.bool_()
     grouping.keys.append(("r", Bound(col("r"), SCHEMA.field("r").type)))
     assert getattr(find_column("r", at), "type", None) == SCHEMA.field("r").type
 
 
-def outer_and_inner(ceiling: int | None = None) -> tuple[Place, Place]:
+def outer_and_inner(ceiling: int | None = None) -> tuple[BindContext, BindContext]:
     """Places of a query t(a, …), u(a), and of a subquery over v(b)."""
-    outer = place()
+    outer = context()
     level = Level(outer, 1) if ceiling is None else Level(outer, 1, ceiling=ceiling)
     return outer, place_of_rows({"v": (Named("b", "b"),)}, pa.schema([("b", pa.int16())]), level)
 

@@ -14,7 +14,7 @@ from qcore.sql.bind import READERS, plan_query
 from qcore.sql.binder import Binder
 from qcore.sql.parse import parse
 from qcore.sql.reading import NotBound, clause_name, take
-from qcore.sql.scope import Environment, Level, Place, Rows, Scope
+from qcore.sql.scope import BindContext, Environment, Level, Rows, Scope
 from qcore.sql.single_row import one_row
 
 
@@ -34,18 +34,18 @@ def _binder() -> Binder:
 def test_a_class_is_read_or_refused_by_name(base: type) -> None:
     """Issue 14: as an expression, a query and a table."""
     binder = _binder()
-    place = Place(Scope(Rows(one_row(binder), [], []), Environment(Level(), {}), QCORE), "the select list")
+    context = BindContext(Scope(Rows(one_row(binder), [], []), Environment(Level(), {}), QCORE), "the select list")
     node: Any = base()
     name = base.__name__
     if name not in READERS.expressions:
         with pytest.raises(NotBound, match=clause_name(node)):
-            binder.expression(node, place)
+            binder.expression(node, context)
     if name not in READERS.queries:
         with pytest.raises(NotBound, match=clause_name(node)):
-            binder.query(node, place.scope.environment)
+            binder.query(node, context.scope.environment)
     if name not in READERS.tables:
         with pytest.raises(NotBound, match=clause_name(node)):
-            binder.table(node, place)
+            binder.table(node, context)
 
 
 def test_readers_are_of_classes_that_there_are() -> None:

@@ -11,7 +11,7 @@ from qcore.expression.tree import Column, OuterColumn
 from qcore.functions.dialect import DIALECTS, QCORE, Dialect
 from qcore.plan.naming import ColumnNames
 from qcore.plan.nodes import Values
-from qcore.sql.scope import Environment, Level, Named, Place, Rows, Scope, TableNames, choose
+from qcore.sql.scope import BindContext, Environment, Level, Named, Rows, Scope, TableNames, choose
 
 DATA = pa.table({"a": [1], "A": ["x"], "b": [1.5], "b_1": [True]})
 
@@ -95,7 +95,7 @@ def test_a_passing_level_hands_outer_columns_on() -> None:
 
 
 def test_parameters_of_lambdas_around_a_place_are_kept() -> None:
-    place = Place(scope(), "the select list").with_parameters({"X": Bound(Column("x"), pa.int8())})
-    inner = place.with_parameters({"y": Bound(Column("y"), pa.int16())})
+    context = BindContext(scope(), "the select list").with_parameters({"X": Bound(Column("x"), pa.int8())})
+    inner = context.with_parameters({"y": Bound(Column("y"), pa.int16())})
     assert {name: value.type for name, value in inner.parameters.items()} == {"x": pa.int8(), "y": pa.int16()}
-    assert list(place.parameters) == ["x"]
+    assert list(context.parameters) == ["x"]
