@@ -55,11 +55,11 @@ class FileAccess:
             return cls(())
         if isinstance(setting, (str, bytes)) or not isinstance(setting, Sequence):
             raise ValueError(f"{_FORMS}, not {setting!r}")
-        places = [os.fspath(place) if isinstance(place, os.PathLike) else place for place in setting]
-        if not all(isinstance(place, str) and place for place in places):
+        allowed = [os.fspath(where) if isinstance(where, os.PathLike) else where for where in setting]
+        if not all(isinstance(where, str) and where for where in allowed):
             raise ValueError(f"{_FORMS}, not {setting!r}")
-        urls = tuple(place for place in places if "://" in place and not place.startswith("file://"))
-        paths = [urllib.parse.unquote(place.removeprefix("file://")) for place in places if place not in urls]
+        urls = tuple(where for where in allowed if "://" in where and not where.startswith("file://"))
+        paths = [urllib.parse.unquote(where.removeprefix("file://")) for where in allowed if where not in urls]
         return cls(tuple(os.path.realpath(os.path.expanduser(path)) for path in paths), urls)
 
     @property
@@ -115,10 +115,10 @@ class FileAccess:
             return False
         for url in self.urls:
             prefix = _split(url)
-            place = (prefix.scheme, prefix.netloc, prefix.query, prefix.fragment)
+            where = (prefix.scheme, prefix.netloc, prefix.query, prefix.fragment)
             folder = prefix.path.rstrip("/")
             inside = parts.path in (folder, prefix.path) or parts.path.startswith(folder + "/")
-            if inside and place == (parts.scheme, parts.netloc, parts.query, parts.fragment):
+            if inside and where == (parts.scheme, parts.netloc, parts.query, parts.fragment):
                 return True
         return False
 

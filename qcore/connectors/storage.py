@@ -201,7 +201,7 @@ def _find_local(path: str) -> list[FoundFile]:
     if GLOB_CHARACTERS & set(path):
         fixed = before_wildcards(path, os.curdir)
         matching = [found.location for name in sorted(glob.glob(path, recursive=True)) for found in _find_local(name)]
-        return [FoundFile(place, _hive_values(os.path.relpath(place.path, fixed))) for place in matching]
+        return [FoundFile(found, _hive_values(os.path.relpath(found.path, fixed))) for found in matching]
     return []
 
 

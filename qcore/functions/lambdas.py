@@ -101,7 +101,7 @@ def _with_places(own: str, lists: Bound, bind: BindBody, new: Callable[[], str])
 def bind_comprehension(
     lists: Bound, n_parameters: int, condition: BindBody | None, value: BindBody, new_name: Callable[[], str]
 ) -> Bound:
-    """[value for element, place in lists if condition]. PlanError as bind_lambda."""
+    """[value for element, position in lists if condition]. PlanError as bind_lambda."""
     if n_parameters == 2 and condition is not None:
         pairs = _zip_positions(lists)
 

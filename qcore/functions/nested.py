@@ -149,9 +149,9 @@ def _list_extract(value: pa.Array | pa.Scalar, index: pa.Array | pa.Scalar) -> p
     lists = _list_array(value, n)
     starts, lengths = spans(lists)
     at = as_array(index, n).fill_null(0).to_numpy(zero_copy_only=False)
-    place = np.where(at > 0, at - 1, lengths + at)
-    found = (at != 0) & (place >= 0) & (place < lengths)
-    return take_rows(lists.values, pa.array(np.where(found, starts + place, 0), mask=~found))
+    position = np.where(at > 0, at - 1, lengths + at)
+    found = (at != 0) & (position >= 0) & (position < lengths)
+    return take_rows(lists.values, pa.array(np.where(found, starts + position, 0), mask=~found))
 
 
 def _slice(elements: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
@@ -230,7 +230,7 @@ def _position(elements: list[Any] | None, wanted: Any) -> int | None:
     if elements is None:
         return None
     key = _key(wanted)
-    return next((place for place, element in enumerate(look_between(elements), 1) if _key(element) == key), None)
+    return next((position for position, element in enumerate(look_between(elements), 1) if _key(element) == key), None)
 
 
 def _without(elements: list[Any], old: Any) -> list[Any]:
@@ -266,9 +266,9 @@ def _count_distinct(elements: list[Any]) -> int:
 
 def _order(elements: list[Any], order: str = "ASC", nulls: str = "NULLS LAST") -> list[int]:
     """The positions, from 1, of the elements in sorted order."""
-    present = [place for place, element in enumerate(elements, 1) if element is not None]
-    present.sort(key=lambda place: _key(elements[place - 1]), reverse=order.upper() == "DESC")
-    missing = [place for place, element in enumerate(elements, 1) if element is None]
+    present = [position for position, element in enumerate(elements, 1) if element is not None]
+    present.sort(key=lambda position: _key(elements[position - 1]), reverse=order.upper() == "DESC")
+    missing = [position for position, element in enumerate(elements, 1) if element is None]
     return missing + present if nulls.upper() == "NULLS FIRST" else present + missing
 
 
@@ -294,7 +294,7 @@ def _concat(*lists: list[Any] | None) -> list[Any] | None:
 def _zip(*lists: list[Any] | None) -> list[Any]:
     """Structs of the lists' elements at the same position, null after the end of a list."""
     pairs = itertools.zip_longest(*(elements or [] for elements in lists))
-    return [{str(place): value for place, value in enumerate(pair, 1)} for pair in pairs]
+    return [{str(position): value for position, value in enumerate(pair, 1)} for pair in pairs]
 
 
 def _distinct(elements: list[Any]) -> list[Any]:
@@ -494,7 +494,7 @@ def _of_map(result: Callable[[pa.MapType], pa.DataType], n: int = 1) -> Function
 
 
 def _zip_types(types: Types) -> Signature:
-    fields = [(str(place), element_type(type_)) for place, type_ in enumerate(types, 1)]
+    fields = [(str(position), element_type(type_)) for position, type_ in enumerate(types, 1)]
     return Signature(pa.list_(pa.struct(fields)), tuple(types))
 
 

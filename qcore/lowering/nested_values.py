@@ -36,7 +36,7 @@ pc = late_module("pyarrow.compute")
 _TAG = np.dtype("<u4")
 
 # A column's name, and how many columns of this name are before it.
-Place = tuple[str, int]
+SourceColumn = tuple[str, int]
 
 
 @record(frozen=True, eq=False)
@@ -77,28 +77,28 @@ class HeldTypes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._widest: dict[Place, pa.DataType] = {}
+        self._widest: dict[SourceColumn, pa.DataType] = {}
         self._tagged: list[pa.DataType] = []
 
-    def meet(self, place: Place, type_: pa.DataType) -> int:
+    def meet(self, source: SourceColumn, type_: pa.DataType) -> int:
         """Record the type of a column's values. Returns the type's tag.
 
         SchemaChangeError if no type can hold both these values and the earlier ones.
         """
         with self._lock:
-            held = self._widest.get(place, type_)
+            held = self._widest.get(source, type_)
             if held != type_:
-                both = [Schema(pa.schema([(place[0], one)])) for one in (held, type_)]
+                both = [Schema(pa.schema([(source[0], one)])) for one in (held, type_)]
                 held = pa.schema(widen_schemas(*both)).field(0).type
-            self._widest[place] = held
+            self._widest[source] = held
             if type_ not in self._tagged:
                 self._tagged.append(type_)
             return self._tagged.index(type_)
 
-    def widest(self, place: Place) -> pa.DataType | None:
+    def widest(self, source: SourceColumn) -> pa.DataType | None:
         """The type that holds all values of a column so far; None if there was no batch."""
         with self._lock:
-            return self._widest.get(place)
+            return self._widest.get(source)
 
     def tag_type(self, tag: int) -> pa.DataType:
         """The type with this tag."""
@@ -167,8 +167,8 @@ class ValueEncoder(_OneForOne):
         """Encode the batch's values."""
         columns = list(batch.columns)
         if self.node.carries:
-            for i, place in enumerate(_places(batch.schema)):
-                tag = self.types.meet(place, columns[i].type)
+            for i, source in enumerate(_source_columns(batch.schema)):
+                tag = self.types.meet(source, columns[i].type)
                 if pa.types.is_nested(columns[i].type):
                     columns[i] = _tagged_blocks(columns[i], tag)
         encode = widening_bytes if self.node.widens else nested_bytes
@@ -206,11 +206,11 @@ class ValueDecoder(_OneForOne):
         node = self.node
         made: list[tuple[int, pa.Field, bool | None]] = []
         sources = dict(node.sources)
-        for i, (field, place) in enumerate(zip(schema, _places(schema), strict=True)):
+        for i, (field, source) in enumerate(zip(schema, _source_columns(schema), strict=True)):
             if field.name in node.dropped:
                 continue
             has_bytes = field.name in sources or node.carries
-            source = (sources[field.name], 0) if field.name in sources else place
+            source = (sources[field.name], 0) if field.name in sources else source
             type_ = self._type(field.name, source) if has_bytes else None
             if type_ is None or not compares_by_bytes(type_):
                 made.append((i, field, None))
@@ -223,7 +223,7 @@ class ValueDecoder(_OneForOne):
             made.append((i, field.with_type(pa.list_(type_) if is_list else type_).with_nullable(True), is_block))
         return made
 
-    def _type(self, name: str, source: Place) -> pa.DataType | None:
+    def _type(self, name: str, source: SourceColumn) -> pa.DataType | None:
         """The widest type of a column's values. None if the encoder does not have the column."""
         type_ = self.types.widest(source)
         if type_ is None and name in dict(self.node.sources):
@@ -278,7 +278,7 @@ def _tags(column: pa.Array) -> npt.NDArray[np.int64]:
     return tags
 
 
-def _places(schema: pa.Schema) -> list[Place]:
+def _source_columns(schema: pa.Schema) -> list[SourceColumn]:
     """The place of each column."""
     seen: Counter[str] = Counter()
     made = []

@@ -299,10 +299,10 @@ class Estimator:
                 continue
             name, end, value = bound
             ends = ranges.setdefault(name, [None, None])
-            place = 0 if end == "low" else 1
-            known = ends[place]
+            side = 0 if end == "low" else 1
+            known = ends[side]
             if known is None or (value > known) == (end == "low"):
-                ends[place] = value
+                ends[side] = value
         for name, (low, high) in ranges.items():
             result *= _range_fraction(self.column(child, name), low, high)
         return min(1.0, max(result, 1e-9))

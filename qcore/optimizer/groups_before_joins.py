@@ -228,12 +228,12 @@ class _Joins:
             one for one in self.conditions if column_names(one) <= own and not self._is_within_groups(one, relations)
         ]
         while left:
-            place = next((i for i in left if self._is_connected(relations[i], names, waiting)), left[0])
-            left.remove(place)
-            names |= set(relations[place].schema.names)
+            position = next((i for i in left if self._is_connected(relations[i], names, waiting)), left[0])
+            left.remove(position)
+            names |= set(relations[position].schema.names)
             now = [one for one in waiting if column_names(one) <= names]
             waiting = [one for one in waiting if not column_names(one) <= names]
-            plan = make_join(self.ids, "inner", plan, relations[place], now)
+            plan = make_join(self.ids, "inner", plan, relations[position], now)
         return plan
 
     def _is_within_groups(self, condition: Expr, relations: dict[int, PlanNode]) -> bool:

@@ -31,16 +31,16 @@ def _lift_projection(node: PlanNode, ids: NodeIds, estimator: Estimator) -> Plan
     needed = {*node.left_keys, *node.right_keys}
     if node.condition is not None:
         needed |= column_names(node.condition)
-    for place, child in enumerate(node.children):
+    for side, child in enumerate(node.children):
         projected = child if isinstance(child, Project) and _passes(child, needed) else None
         join = child if projected is None else projected.child
         if not isinstance(join, (HashJoin, NestedLoopJoin)) or join.kind not in ("left", "left_anti"):
             continue
         children = list(node.children)
-        other = children[1 - place].schema.names
+        other = children[1 - side].schema.names
         if not set(other).isdisjoint(join.schema.names) or not needed <= {*other, *join.left.schema.names}:
             continue
-        children[place] = join.left
+        children[side] = join.left
         inner = _lift_projection(rebuilt(node, children, ids), ids, estimator)
         growth = GROWTH_MAX if join.kind == "left" else 1.0
         if estimator.rows(inner) <= growth * estimator.rows(join):

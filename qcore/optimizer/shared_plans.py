@@ -209,7 +209,7 @@ class _Sharing:
         # How many candidates read these tables.
         self._alike: Counter[tuple[str, ...]] = Counter()
         # Nodes with the same rows, by the number of the rows. Repetitions inside a repeated subplan do not count.
-        self._places: dict[int, list[PlanNode]] = {}
+        self._copies: dict[int, list[PlanNode]] = {}
         # For each of these the node with the most columns, which contain those of at least one other node.
         self.widest: dict[int, PlanNode] = {}
         self._ids = ids
@@ -229,9 +229,9 @@ class _Sharing:
         is_alone = self._alike[self._tables.of(node)] < 2 or not self._is_candidate(node)
         meaning = None if is_alone else self._meanings.meaning(node)
         if meaning is not None and meaning.rows not in above:
-            places = self._places.setdefault(meaning.rows, [])
-            places.append(node)
-            if len(places) > 1:
+            copies = self._copies.setdefault(meaning.rows, [])
+            copies.append(node)
+            if len(copies) > 1:
                 return
             above |= {meaning.rows}
         for child in node.children:
@@ -239,15 +239,15 @@ class _Sharing:
 
     def choose(self) -> None:
         """Choose for each repeated subplan the copy that is computed."""
-        for rows, places in self._places.items():
+        for rows, copies in self._copies.items():
             sets = [
                 set(meaning.columns.values())
-                for place in places
-                if (meaning := self._meanings.meaning(place)) is not None
+                for copy in copies
+                if (meaning := self._meanings.meaning(copy)) is not None
             ]
             most = max(range(len(sets)), key=lambda i: len(sets[i]))
             if sum(columns <= sets[most] for columns in sets) > 1:
-                self.widest[rows] = places[most]
+                self.widest[rows] = copies[most]
 
     def share_repeated(self, node: PlanNode) -> PlanNode:
         """Return the node with repeated subplans replaced by Shared and SharedRead nodes."""
@@ -326,7 +326,7 @@ def _parts(value: Any, columns: Mapping[str, int], field: str = "") -> Hashable:
     if isinstance(value, Call):
         return Call, value.function, tuple([_parts(argument, columns) for argument in value.arguments])
     if isinstance(value, Lambda):
-        return "lambda", _parts(value.body, {name: place for place, name in enumerate(value.parameters)})
+        return "lambda", _parts(value.body, {name: position for position, name in enumerate(value.parameters)})
     if isinstance(value, (list, tuple)):
         if field == "keys" and len(value) == 2 and isinstance(value[0], str):
             return _parts(value[1], columns)

@@ -117,7 +117,7 @@ cdef const char* strings_fault(const Rows* rows, bint large, bint text) noexcept
 
 cdef const char* view_fault(const ViewRows* rows, const StringView* view) noexcept nogil:
     """The fault of one view, or NULL."""
-    cdef const int32_t* place
+    cdef const int32_t* pair
     cdef const uint8_t* bytes_
     cdef int64_t j, length = <int32_t> view.length
     if length < 0:
@@ -129,12 +129,12 @@ cdef const char* view_fault(const ViewRows* rows, const StringView* view) noexce
             if bytes_[j] != 0:
                 return b"one of its short views is not padded with zeros"
     else:
-        place = <const int32_t*> &view.pointer
-        if place[0] < 0 or place[0] >= rows.n_buffers:
+        pair = <const int32_t*> &view.pointer
+        if pair[0] < 0 or pair[0] >= rows.n_buffers:
             return b"one of its views points into a missing buffer"
-        if place[1] < 0 or place[1] + length > rows.sizes[place[0]] or rows.buffers[place[0]] == NULL:
+        if pair[1] < 0 or pair[1] + length > rows.sizes[pair[0]] or rows.buffers[pair[0]] == NULL:
             return b"one of its views points past the end of its buffer"
-        bytes_ = <const uint8_t*> rows.buffers[place[0]] + place[1]
+        bytes_ = <const uint8_t*> rows.buffers[pair[0]] + pair[1]
         if memcmp(bytes_, view.prefix, 4) != 0:
             return b"the prefix of one of its views differs from the text"
     if rows.text and not is_utf8(bytes_, length):

@@ -139,10 +139,10 @@ def _pad_rows(data: Bytes, lengths: Lengths, front: int, back: int) -> tuple[Byt
     ends = np.cumsum(longer)
     out = np.zeros(len(data) + len(lengths) * (front + back), np.uint8)
     is_data = np.ones(len(out), bool)
-    for place in range(front):
-        is_data[ends - longer + place] = False
-    for place in range(back):
-        is_data[ends - 1 - place] = False
+    for offset in range(front):
+        is_data[ends - longer + offset] = False
+    for offset in range(back):
+        is_data[ends - 1 - offset] = False
     out[is_data] = data
     return out, longer
 

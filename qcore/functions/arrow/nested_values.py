@@ -109,7 +109,7 @@ def decode_value(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_b
     if pa.types.is_dictionary(type_):
         return decode_value(raw, at, type_.value_type, leaf)
     if is_list_of_any_layout(type_):
-        return _items(raw, at, lambda place: _decoded_part(raw, place, type_.value_type, leaf))
+        return _items(raw, at, lambda position: _decoded_part(raw, position, type_.value_type, leaf))
     if pa.types.is_struct(type_):
         value: dict[str, Any] = {}
         for field in type_:
@@ -117,10 +117,10 @@ def decode_value(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_b
         return value, at
     if pa.types.is_map(type_):
 
-        def pair(place: int) -> tuple[Any, int]:
-            key, place = _decoded_part(raw, place, type_.key_type, leaf)
-            item, place = _decoded_part(raw, place, type_.item_type, leaf)
-            return (key, item), place
+        def pair(position: int) -> tuple[Any, int]:
+            key, position = _decoded_part(raw, position, type_.key_type, leaf)
+            item, position = _decoded_part(raw, position, type_.item_type, leaf)
+            return (key, item), position
 
         return _items(raw, at, pair)
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):

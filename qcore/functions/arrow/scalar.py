@@ -153,8 +153,8 @@ def by_pattern(function: Kernel) -> Kernel:
             pieces.append(made if isinstance(made, list) else made.to_pylist())
             order += places
         values: list[Any] = [None] * n
-        for place, value in zip(order, itertools.chain.from_iterable(pieces), strict=True):
-            values[place] = value
+        for position, value in zip(order, itertools.chain.from_iterable(pieces), strict=True):
+            values[position] = value
         return values
 
     return kernel

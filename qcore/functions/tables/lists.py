@@ -194,8 +194,8 @@ def _is_empty(lists: Expr) -> Expr:
     return call("equal", Call("list_length", (lists,)), 0)
 
 
-def _first(place: int) -> Build:
-    return lambda dialect, value: _element(dialect, value, constant(place))
+def _first(position: int) -> Build:
+    return lambda dialect, value: _element(dialect, value, constant(position))
 
 
 def _cut(first: int, last: int) -> Build:
@@ -229,8 +229,8 @@ def _select(dialect: Dialect, lists: Bound, places: Bound) -> Bound:
     """The elements at these positions."""
 
     def build(of: Expr, at: Expr) -> Expr:
-        body = call("list_extract", Column("$of"), Column("$place"))
-        function, _ = close_lambda(body, ("$place",))
+        body = call("list_extract", Column("$of"), Column("$position"))
+        function, _ = close_lambda(body, ("$position",))
         made = Call("list_transform", (at, function, of))
         return Case(((Call("is_not_null", (of,)), made),))
 
@@ -285,7 +285,7 @@ LISTS: Table = {
     "struct": "row",
     "struct_insert": entry("struct, name, any, …", "struct", _with_fields("struct_insert", False)),
     "struct_update": entry("struct, name, any, …", "struct", _with_fields("struct_update", True)),
-    "struct_extract": entry("struct, name or place; map, key", "the field", _struct_extract),
+    "struct_extract": entry("struct, name or position; map, key", "the field", _struct_extract),
     "get_field": "struct_extract",
     "map": entry("[list], [list]", "map", _map),
     "map_from_entries": entry("list of structs", "map", _map_from_entries),

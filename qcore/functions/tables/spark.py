@@ -51,9 +51,9 @@ def _locate_text(dialect: Dialect, part: Bound, text: Bound, *start: Bound) -> B
         return engine_call("position", text, part)
 
     def build(sought: Expr, of: Expr, first: Expr) -> Expr:
-        place = call("position", call("substring", of, first), sought)
-        none = call("or", call("less", first, 1), call("equal", place, 0))
-        return Case(((none, Literal(0, INT64)),), call("subtract", call("add", place, first), 1))
+        found = call("position", call("substring", of, first), sought)
+        none = call("or", call("less", first, 1), call("equal", found, 0))
+        return Case(((none, Literal(0, INT64)),), call("subtract", call("add", found, first), 1))
 
     return derive_expr(build, part, text, start[0])
 
