@@ -146,9 +146,9 @@ def test_every_room_has_a_rank() -> None:
 def test_rooms_import_downwards() -> None:
     ranks = rooms()
     wrong = [
-        f"{place} imports {target}"
+        f"{importer} imports {target}"
         for module, imports in import_graph().items()
-        for target, place in imports
+        for target, importer in imports
         if module.split(".")[0] == target.split(".")[0] and ranks[room(target)] > ranks[room(module)]
     ]
     assert not wrong, "\n".join(wrong)
@@ -192,10 +192,10 @@ def test_subjects_do_not_know_each_other() -> None:
         if not module.startswith("qcore_ext.") or subject not in SUBJECTS:
             continue
         allowed = SUBJECTS[subject] | {subject}
-        for target, place in imports:
+        for target, importer in imports:
             other = room(target).rpartition(".")[2]
             if other in SUBJECTS and other not in allowed:
-                wrong.append(f"{place} imports {target}")
+                wrong.append(f"{importer} imports {target}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -217,9 +217,9 @@ def test_only_lowering_builds_operators() -> None:
     operators = operator_modules()
     assert len(operators) > 20
     wrong = [
-        f"{place} imports {target}"
+        f"{importer} imports {target}"
         for module, imports in import_graph().items()
-        for target, place in imports
+        for target, importer in imports
         if target in operators and not module.startswith("qcore.lowering.") and module != target
     ]
     assert not wrong, "\n".join(wrong)
@@ -228,9 +228,9 @@ def test_only_lowering_builds_operators() -> None:
 def test_front_doors_and_connectors_do_not_know_each_other() -> None:
     doors = {"qcore.substrait", "qcore.connectors", "qcore.sql"}
     wrong = [
-        f"{place} imports {target}"
+        f"{importer} imports {target}"
         for module, imports in import_graph().items()
-        for target, place in imports
+        for target, importer in imports
         if room(module) in doors
         and room(target) in doors
         and "connectors" in module + target

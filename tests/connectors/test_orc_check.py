@@ -62,15 +62,15 @@ def rewrite(
     footer = fields_of(raw[footer_at : footer_at + int(held[1])])
     stripes = [value for number, value in footer if number == 3]
     assert len(stripes) == 1 and isinstance(stripes[0], bytes)
-    place = dict(fields_of(stripes[0]))
-    start = int(place.get(1, 0)) + int(place.get(2, 0)) + int(place[3])
-    inner = message(stripe_footer(fields_of(raw[start : start + int(place[4])])))
+    information = dict(fields_of(stripes[0]))
+    start = int(information.get(1, 0)) + int(information.get(2, 0)) + int(information[3])
+    inner = message(stripe_footer(fields_of(raw[start : start + int(information[4])])))
     footer = [
         (number, stripe(with_number(stripes[0], 4, len(inner))) if number == 3 else value) for number, value in footer
     ]
     outer = message(footer)
     last = postscript(with_number(held_postscript, 1, len(outer)))
-    return raw[:start] + inner + raw[start + int(place[4]) : footer_at] + outer + last + bytes([len(last)])
+    return raw[:start] + inner + raw[start + int(information[4]) : footer_at] + outer + last + bytes([len(last)])
 
 
 def require_sound(raw: bytes, path: Path) -> None:
@@ -181,7 +181,7 @@ def test_lengths_above_the_text_that_is_there(tmp_path: Path) -> None:
     assert raw[at : at + 2].hex() == "0704"
     # Four bytes of each length instead of one: the stream grows by three, and so does its stripe.
     longer = bytes(raw[:at]) + bytes.fromhex("1f40000000") + bytes(raw[at + 2 :])
-    place = {"index": stripe.index_bytes, "data": stripe.data_bytes}
+    sizes = {"index": stripe.index_bytes, "data": stripe.data_bytes}
 
     def stream_longer(fields: Fields) -> Fields:
         out: Fields = []
@@ -193,7 +193,7 @@ def test_lengths_above_the_text_that_is_there(tmp_path: Path) -> None:
         return out
 
     # The tail is that of the shorter file, so its stripe is made longer first.
-    tail = rewrite(bytes(raw), stripe=lambda held: with_number(held, 3, place["data"] + 3), stripe_footer=stream_longer)
+    tail = rewrite(bytes(raw), stripe=lambda held: with_number(held, 3, sizes["data"] + 3), stripe_footer=stream_longer)
     made = longer[: start + 3] + tail[start:]
     with pytest.raises(pa.ArrowInvalid, match=r"column 2 of a stripe claims to have 10737418240 bytes of text"):
         require_sound(made, path)

@@ -62,12 +62,12 @@ def test_short_views_of_every_length(level: int) -> None:
     """At each place of a block: what fills a view up, and text that is not ASCII, whatever stands beside it."""
     for length in range(13):
         texts = ["b" * length] * 5
-        for place in range(5):
+        for position in range(5):
             sound = pa.array(texts, pa.string_view())
             checks(sound).require(0, 5)
             for byte in range(12):
                 for value in (1, 0xC3):
-                    bad = checks(change_bytes(sound, 1, 16 * place + 4 + byte, bytes([value])))
+                    bad = checks(change_bytes(sound, 1, 16 * position + 4 + byte, bytes([value])))
                     if byte >= length:
                         with pytest.raises(qcore.ExecutionError, match=r"column 's' .*zeros"):
                             bad.require(0, 5)

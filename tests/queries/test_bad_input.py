@@ -1,4 +1,4 @@
-"""Bad input: an error that names the thing and the remedy, nothing left behind, and the next query runs (SPEC D9)."""
+"""Bad input ends in an error with its cause and remedy. Everything is freed, and the next query runs (SPEC D9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A constant has the value that a column would have, and years beyond 2262 are years like others (SPEC Q3)."""
+"""Constants have the values that columns have, also in years beyond 2262 (SPEC Q3)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAR = pa.table({
     ],
 )
 def test_dates_that_nanoseconds_do_not_reach(query: str) -> None:
-    """The planner's timestamps have nanoseconds, and would end in 2262."""
+    """Timestamps in nanoseconds would end in 2262."""
     database = duckdb.connect()
     database.execute("set timezone = 'UTC'")
     database.register("t", FAR)
@@ -49,7 +49,7 @@ def test_dates_that_nanoseconds_do_not_reach(query: str) -> None:
 
 
 def test_nanoseconds_stay() -> None:
-    """What has nanoseconds keeps them, and compares with what has none as if all had them."""
+    """Nanoseconds are kept. Values of other units are compared as if they had nanoseconds."""
     text = "'2024-01-01 00:00:00.123456789'"
     got = qcore.sql(f"select cast({text} as timestamp_ns) as a, cast({text} as timestamp) as b").to_arrow()
     assert got.schema.types == [pa.timestamp("ns"), pa.timestamp("us")]
@@ -80,7 +80,7 @@ def test_nanoseconds_stay() -> None:
     ],
 )
 def test_a_constant_date_moved_by_hours(query: str) -> None:
-    """The planner would keep the day alone."""
+    """The result is a timestamp, not a date."""
     assert_same_rows(qcore.sql(f"select {query} as a").to_arrow(), duckdb.sql(f"select {query} as a").to_arrow_table())
 
 
@@ -105,7 +105,7 @@ def test_a_constant_date_moved_by_hours(query: str) -> None:
     ],
 )
 def test_a_cast_constant_is_a_cast_column(value: object, type_: str, to: str) -> None:
-    """Whoever computes it: the optimizer beforehand, or the engine row by row."""
+    """The optimizer and the engine compute the same value."""
     text = f"cast('{value}' as {type_})"
     queries = (f"select try_cast({text} as {to}) as a", f"select try_cast(cast(c as {type_}) as {to}) as a from t")
     constant, column = (qcore.sql(query, {"t": pa.table({"c": [str(value)]})}).to_arrow() for query in queries)

@@ -1,4 +1,4 @@
-"""V8: who has enough stops whoever works for it, across exchanges, unions and joins; sources here have no end."""
+"""V8: an operator that needs no more rows stops its endless inputs, across exchanges, unions and joins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array([i % 3 fo
 
 
 class Endless(qcore.SourceOperator):
-    """Batches of ten rows for ever; counts its partitions' closes."""
+    """An endless source of batches of ten rows. It counts how often its partitions are closed."""
 
     def __init__(self, values: list[int] | None = None) -> None:
         self.batch = pa.record_batch({"a": pa.array(values or range(10), pa.int64())})
@@ -77,7 +77,7 @@ def _small() -> PlanBuilder:
 @pytest.mark.parametrize("values", [None, [7]], ids=["every partition gets rows", "one partition gets rows"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_v8_a_limit_stops_a_source_without_end(shape: str, values: list[int] | None, drivers: int) -> None:
-    """No hang, no producer running on, no barrier waiting; each driver's operator is closed once.
+    """The query ends, no producer runs on, no barrier waits, and each driver's operator is closed once.
 
     Where one partition gets all rows, the other drivers of the limit wait for input that never comes.
     """
@@ -92,7 +92,7 @@ def test_v8_a_limit_stops_a_source_without_end(shape: str, values: list[int] | N
     else:
         assert n_rows == 25
     assert sorted(source.closed) == sorted(source.opened)
-    # A driver that the end reached before its first turn never opened anything.
+    # A driver that was stopped before its first turn has opened nothing.
     assert 1 <= len(set(source.opened)) == len(source.opened) <= drivers
     for pipeline in result.stats()["pipelines"]:
         assert pipeline["drivers_done"] == pipeline["drivers"]
@@ -102,7 +102,7 @@ def test_v8_a_limit_stops_a_source_without_end(shape: str, values: list[int] | N
 @pytest.mark.parametrize("drivers", DRIVERS)
 @pytest.mark.parametrize("how", ["inner", "left_semi", "right", "right_semi", "right_anti"])
 def test_v8_an_empty_build_side_stops_the_probe(how: str, drivers: int) -> None:
-    """The kinds that give nothing for a probe row without a match end at once."""
+    """Join kinds that drop probe rows without a match end at once."""
     source = Endless()
     nothing = PlanBuilder().values(SMALL).filter(col("a") < 0)
     plan = exchange(PlanBuilder().source(source), drivers).hash_join(nothing, ["a"], how=how, suffix="_r").build()
@@ -113,7 +113,7 @@ def test_v8_an_empty_build_side_stops_the_probe(how: str, drivers: int) -> None:
 
 @pytest.mark.parametrize("drivers", DRIVERS)
 def test_v8_a_reader_that_leaves_stops_everything(drivers: int) -> None:
-    """The result is dropped after a batch: sources across an exchange end."""
+    """A result that is dropped after one batch ends the sources across an exchange."""
     source = Endless()
     result = qcore.Session(threads=drivers).execute(exchange(PlanBuilder().source(source), drivers).build())
     batches = iter(result)

@@ -51,7 +51,7 @@ def values() -> PlanBuilder:
 
 
 def passing(fails: Raise, method: str) -> PlanBuilder:
-    """An operator that passes batches on, one of whose methods fails."""
+    """An operator that returns its input. One of its methods fails."""
 
     def get_output(self: Any) -> Any:
         given, self.held = self.held, None
@@ -72,7 +72,7 @@ def passing(fails: Raise, method: str) -> PlanBuilder:
 
 
 class BadFuture:
-    """A future of the user's, one of whose methods fails."""
+    """A user's future. One of its methods fails."""
 
     def __init__(self, fails: Raise, method: str) -> None:
         self.fails, self.method = fails, method
@@ -148,7 +148,7 @@ def iterator(fails: Raise, method: str) -> PlanBuilder:
 
 
 class Splits:
-    """A connector one of whose methods fails."""
+    """A connector. One of its methods fails."""
 
     schema = GOOD.schema
 
@@ -277,7 +277,7 @@ def build_case(make: Callable[[Raise, str], Any], method: str, kind: type[BaseEx
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 @pytest.mark.parametrize(("make", "method"), CASES, ids=[f"{make.__name__}-{method}" for make, method in CASES])
 def test_d9_any_exception_at_any_method(make: Callable[[Raise, str], Any], method: str, drivers: int) -> None:
-    """D9: read in each way, it ends in an ExecutionError that names the operator, and stays so."""
+    """D9: each way of reading ends in an ExecutionError that names the operator, also when it is repeated."""
     pairs = itertools.product(KINDS, WAYS) if drivers == 2 else zip(KINDS, itertools.cycle(WAYS), strict=False)
     for kind, way in pairs:
         ctrl_c = kind is KeyboardInterrupt and (way == "caller" or (make, method) == (scan, "splits"))
@@ -301,7 +301,7 @@ WITH_ROWS = [case for case in CASES if case[0] not in (sink, callback)]
     + [(stateless, "execute", kind) for kind in KINDS],
 )
 def test_d9_a_coroutine_gets_an_error_of_the_query(make: Any, method: str, kind: type[BaseException]) -> None:
-    """D9: not a CancelledError of its own."""
+    """D9: the coroutine gets an ExecutionError, not a CancelledError."""
 
     async def read() -> None:
         async for _ in qcore.Session(threads=2).execute(build_case(make, method, kind)).aiter():
@@ -317,7 +317,7 @@ def test_d9_a_coroutine_gets_an_error_of_the_query(make: Any, method: str, kind:
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("method", ["add_input", "close", "finish"])
 def test_ctrl_c_in_an_operator_on_the_callers_thread(method: str, drivers: int) -> None:
-    """D8, D9: the query is cancelled and KeyboardInterrupt goes on, as if it had come between two operators."""
+    """D8, D9: the query is cancelled, and KeyboardInterrupt is raised as it is between two operators."""
 
     def raise_interrupt(*arguments: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -333,7 +333,7 @@ def test_ctrl_c_in_an_operator_on_the_callers_thread(method: str, drivers: int) 
 
 
 def test_ctrl_c_in_next_is_raised_and_then_stop() -> None:
-    """D2, D9: Ctrl-C is the program's; a next() after it does not say that there is no more."""
+    """D2, D9: next() raises KeyboardInterrupt. A next() after it does not report the end of the rows."""
     never: Future[None] = Future()
     plan = values().operator(break_operator(qcore.Operator, is_blocked=lambda self: Blocked("user", never))).build()
     rows = Task(plan, drivers=2).iterator()
@@ -349,7 +349,7 @@ def test_ctrl_c_in_next_is_raised_and_then_stop() -> None:
 
 
 def test_what_a_source_says_of_its_size_may_fail_too() -> None:
-    """D5, D9: asked after the last row, when there was none."""
+    """D5, D9: the size is asked for after the end of a source without rows."""
 
     class Empty(Splits):
         def splits(self, *arguments: Any) -> Iterator[Any]:
@@ -368,7 +368,7 @@ def test_what_a_source_says_of_its_size_may_fail_too() -> None:
 
 
 def test_g2_the_global_state_is_made_once_even_when_that_fails() -> None:
-    """G2: every partition gets the error of the one attempt."""
+    """G2: every partition gets the error of the only attempt."""
     attempts: list[int] = []
 
     def fails(self: Any, cx: Any) -> None:

@@ -34,7 +34,7 @@ def ticks(type_: pa.DataType, last: int, unit: int = 1) -> pa.Array:
     return pa.array([unit, None, -unit if last > 86_400_000_000_000 else 0, last, unit, 5 * unit], type_)
 
 
-# Two rows are equal, one is null; six rows each.
+# Each column has six rows: two are equal, one is null.
 COLUMNS: dict[str, pa.Array] = {
     "bool": pa.array([True, None, False, True, False, None]),
     **{f"int{bits}": whole(bits, True) for bits in (8, 16, 32, 64)},
@@ -122,19 +122,19 @@ NESTED = {
     "list of structs",
     "list of string views",
 }
-# What is refused, and in which words.
+# What is refused, and the message.
 REFUSED: dict[tuple[str, str], str] = {}
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_q3_a_type_goes_everywhere(name: str) -> None:
-    """Q3: the answers of DuckDB, or a refusal that is listed above."""
+    """Q3: the answer is DuckDB's, or the type is refused and listed above."""
     column = COLUMNS[name]
     table = pa.table({"i": range(6), "x": column})
     session = qcore.Session()
     oracle = duckdb.connect()
     oracle.execute("set timezone = 'Europe/Berlin'")
-    # DuckDB knows no float16, of which float32 has all values.
+    # DuckDB has no float16. float32 holds all of its values.
     known_there = table.set_column(1, "x", column.cast(pa.float32())) if name == "float16" else table
     for alias in ("t", "u"):
         session.register(alias, table)
@@ -155,7 +155,7 @@ def test_q3_a_type_goes_everywhere(name: str) -> None:
     "name", [name for name in COLUMNS if name.startswith(("int", "uint", "float", "decimal")) and name != "interval"]
 )
 def test_q3_sums_and_averages(name: str) -> None:
-    """Q3: exact for integers and decimals; a sum that no 64 bits hold is an error."""
+    """Q3: sums of integers and decimals are exact. A sum that does not fit in 64 bits is an error."""
     table = pa.table({"x": COLUMNS[name]})
     session = qcore.Session()
     session.register("t", table)
@@ -173,7 +173,7 @@ def test_q3_sums_and_averages(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["binary", "large_binary", "binary_view", "fixed_size_binary"])
 def test_q3_bytes_are_text_where_they_are_utf8(name: str) -> None:
-    """Q3: bytes that are no UTF-8 are an error of a cast to text, and null of try_cast."""
+    """Q3: bytes that are not UTF-8 are an error in a cast to text, and null in try_cast."""
     column = COLUMNS[name]
     session = qcore.Session()
     session.register("t", pa.table({"x": column}))
@@ -187,7 +187,7 @@ def test_q3_bytes_are_text_where_they_are_utf8(name: str) -> None:
 
 
 def test_q3_what_a_window_carries_along_is_kept_to_the_bit() -> None:
-    """Q3: as a key -0.0 in a list is 0.0; as a value it stays what it is."""
+    """Q3: -0.0 in a list equals 0.0 in a key, and is not changed in a value."""
     session = qcore.Session()
     session.register("t", pa.table({"i": [0, 1], "x": [[-0.0], [0.0]]}))
     query = "select i, x, lag(x) over (order by i) l, count(*) over (partition by x) n from t order by i"

@@ -1,4 +1,4 @@
-"""Every named site of the engine made to fail, over a plan for every operator (SPEC D9).
+"""Each fault site of the engine fails, in a plan for each operator (SPEC D9).
 
 The error surfaces once, nothing is left (conftest.py looks after each test), nothing hangs, and the next query runs.
 """
@@ -18,7 +18,7 @@ from qcore_ext.ground.fault import SITES, Faults
 
 pytestmark = pytest.mark.timeout(120)
 
-# Passes tried of each site: the first ones, where things are set up, and some of the rest.
+# Passes of each site that fail: the first ones, which set things up, and some later ones.
 FIRST = 2
 LATER = 1
 
@@ -35,7 +35,7 @@ def expected(name: str) -> pa.Table:
 
 
 def run(name: str, drivers: int, site: str | None = None, nth: int = 1) -> Faults:
-    """Run the plan of a case under faults; the one injected is raised, once, and by the task."""
+    """Run the plan of a case with a fault. The task raises the injected error once."""
     case = CASES[name]
     left, right = sources()
     plan = case.build(PlanBuilder().scan("l", source=left), PlanBuilder().scan("r", source=right)).build()
@@ -55,7 +55,7 @@ def run(name: str, drivers: int, site: str | None = None, nth: int = 1) -> Fault
         else:
             assert str(failure).count("injected fault") == 1, failure
     else:
-        # It did not come, or too late to matter: whoever has enough stops the others. The answer is right then.
+        # The fault was not reached, or reached after the query had all rows. Then the answer must be right.
         case.check(got, task.schema, expected(name))
     return faults
 
@@ -79,7 +79,7 @@ def test_any_site_may_fail(name: str, drivers: int) -> None:
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_d9_any_structure_may_fail_while_a_run_is_made(name: str, drivers: int) -> None:
-    """D9: operators that are made in part are freed, too (conftest.py looks)."""
+    """D9: operators that were created in part are freed too. conftest.py checks that."""
     case = CASES[name]
 
     def passes(nth: int) -> int:
@@ -91,7 +91,7 @@ def test_d9_any_structure_may_fail_while_a_run_is_made(name: str, drivers: int) 
                 task.start()
             except QcoreError:
                 return faults.passes["struct"]
-            # What is made after this is that of the drivers, which run.
+            # Structures created after this belong to running drivers.
             made = faults.passes["struct"]
             task.cancel()
         return made

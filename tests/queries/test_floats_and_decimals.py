@@ -63,7 +63,7 @@ def test_floats_beside_decimals(query: str, duck: duckdb.DuckDBPyConnection) -> 
 
 
 def test_a_constant_is_the_float_it_is_written_as() -> None:
-    """Its 17 digits divided by a power of ten would be a neighbour of it, one time in six."""
+    """In one of six cases, the 17 digits divided by a power of ten are a neighbouring float."""
     draw = random.Random(11)
     values = [draw.uniform(-(10.0**n), 10.0**n) for n in range(-3, 15) for _ in range(4)]
     session = qcore.Session(threads=1)
@@ -76,7 +76,7 @@ def test_a_constant_is_the_float_it_is_written_as() -> None:
 
 
 def test_elements_that_are_nan(duck: duckdb.DuckDBPyConnection) -> None:
-    """Functions of lists take NaN for equal to NaN, and for the greatest."""
+    """In functions of lists NaN equals NaN, and is the largest value."""
     lists = [[1.0, math.nan, None], [math.nan, -0.0], [], None, [math.nan, math.nan]]
     others = [[math.nan], [0.0], [math.nan], [1.0], None]
     table = pa.table({"l": lists, "m": others, "x": [math.nan, 0.0, None, 1.0, math.nan]})

@@ -1,4 +1,4 @@
-"""What a query takes of the process's memory stays near its limit, and comes back afterwards (SPEC V7)."""
+"""The memory that a query uses stays near its limit, and is freed afterwards (SPEC V7)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUERIES = {
     "top": "select * from t order by k limit 300000",
     "reader stops": "select s from t",
 }
-# The peak is asked of /proc: what getrusage tells begins with the peak of the process that started this one.
+# The peak is read from /proc, because that of getrusage begins with the peak of the parent process.
 PROGRAM = """
 import sys, time, qcore
 def kilobytes(what):
@@ -78,7 +78,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("limit", [64, 256])
 @pytest.mark.parametrize("name", QUERIES)
 def test_v7_the_process_grows_by_little_more_than_the_limit(name: str, limit: int, texts: str) -> None:
-    """By at most 1.3 times the limit and 64 MB, whether the query ends or meets its limit."""
+    """The process grows by at most 1.3 times the limit plus 64 MB, also if the query fails at its limit."""
     command = [sys.executable, "-c", PROGRAM, texts, QUERIES[name], str(limit)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
@@ -96,7 +96,7 @@ def run_apart(program: str, *arguments: str) -> str:
 
 
 def test_memory_of_a_result_goes_back_to_the_system_once_it_is_dropped(texts: str) -> None:
-    """Some seconds after the last query: queries that follow each other find their memory warm."""
+    """Memory is returned some seconds after the last query, so that the next query finds it warm."""
     out = run_apart(
         """
         import sys, time, qcore
@@ -121,11 +121,11 @@ def test_memory_of_a_result_goes_back_to_the_system_once_it_is_dropped(texts: st
     assert left <= 100
 
 
-# --- sources that stand still or hold what they give ---
+# --- sources that are not read, or that keep their batches ---
 
 
 class LongTexts(qcore.SourceOperator):
-    """Batches of 4 MB of text, made for the query."""
+    """A source of batches of 4 MB of text, created while the query runs."""
 
     partitions = 1
     made = 0
@@ -141,7 +141,7 @@ class LongTexts(qcore.SourceOperator):
 
 @pytest.mark.parametrize("behind", ["reader", "exchange"])
 def test_a_source_of_text_does_not_run_ahead(behind: str) -> None:
-    """The queue of 8 MB, an eighth of the limit, and a batch on its way at each end."""
+    """At most the queue's 8 MB, an eighth of the limit, and one batch at each end are in memory."""
     source = type("Texts", (LongTexts,), {"made": 0})()
     steps = PlanBuilder().source(source)
     stop: list[int] = []
@@ -169,7 +169,7 @@ def test_a_source_of_text_does_not_run_ahead(behind: str) -> None:
 
 
 def test_tables_in_memory_are_the_applications() -> None:
-    """A sort keeps their strings without being charged for them; of a stream it is charged."""
+    """A sort is not charged for strings of tables in memory, but is charged for those of a stream."""
     rows = pa.table({"k": range(20_000, 0, -1), "s": ["x" * 500] * 20_000})
     plan = PlanBuilder().values(rows).order_by(["k"]).build()
     assert sum(batch.num_rows for batch in qcore.Task(plan, memory_limit="4MB").batches()) == 20_000
@@ -181,7 +181,7 @@ def test_tables_in_memory_are_the_applications() -> None:
 
 
 def test_few_strings_do_not_keep_the_memory_of_many(tmp_path: Path) -> None:
-    """One row in a hundred is kept: the sort needs the memory of those."""
+    """A sort of one row in a hundred needs only the memory of these rows."""
     path = tmp_path / "few.parquet"
     rows = pa.table({"k": range(100_000), "s": [f"{i:0200}" for i in range(100_000)]})
     pq.write_table(rows, path, row_group_size=10_000)
@@ -253,7 +253,7 @@ def test_v14_figures_count_text(tmp_path: Path) -> None:
 
 
 def test_v14_figures_of_views_are_near() -> None:
-    """Of many views some hundred a batch are read; of few all."""
+    """The size of many views is estimated from some hundred a batch, of few views from all."""
     texts = [("x" * (i * 7919 % 61)) for i in range(200_000)]
     exact = 16 * len(texts) + sum(len(text) for text in texts if len(text) > 12)
     task = qcore.Task(PlanBuilder().values(pa.table({"s": pa.array(texts, pa.string_view())})).build(), drivers=1)

@@ -47,7 +47,7 @@ def other() -> PlanBuilder:
 
 
 def keep_ids(table: pa.Table, ids: Any) -> pa.Table:
-    """The rows with these ids, None for a row of nulls, in their order."""
+    """The rows with these ids in the given order. None stands for a row of nulls."""
     places = {id: row for row, id in enumerate(table["id"].to_pylist())}
     return table.take(pa.array([places.get(id) for id in ids], pa.int64()))
 
@@ -58,7 +58,7 @@ def single(builder: PlanBuilder) -> PlanBuilder:
 
 
 class Passing(qcore.StatelessOperator):
-    """Gives what it gets."""
+    """An operator that returns its input."""
 
     def execute(self, cx: Any, batch: Any) -> Any:
         return batch
@@ -68,7 +68,7 @@ EVEN = [id for id in range(ROWS) if id % 2 == 0]
 ODD = [id for id in range(ROWS) if id % 2]
 ALL = list(range(ROWS))
 Plan = Callable[[pa.Table], PlanBuilder]
-# Of each: the plan, whose columns id and v come out, and the ids of the rows.
+# For each operator: the plan, which returns the columns id and v, and the ids of its rows.
 OPERATORS: dict[str, tuple[Plan, list[int | None]]] = {
     "filter": (lambda t: base(t).filter(col("id") < 100), list(range(100))),
     "project": (
@@ -150,7 +150,7 @@ def test_list_views_in_any_order(tmp_path: Path) -> None:
 
 
 class Runs:
-    """A connector that gives runs as they are; a registered table has them decoded."""
+    """A connector that returns run-end encoded columns. A registered table decodes them."""
 
     def __init__(self) -> None:
         runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
@@ -168,6 +168,6 @@ class Runs:
 
 
 def test_runs_are_carried_along() -> None:
-    """pyarrow takes no rows of them by number."""
+    """pyarrow cannot take rows of run-end encoded arrays by number."""
     plan = PlanBuilder().scan("t", source=Runs()).order_by("i").build()
     assert qcore.Session(threads=1).execute(plan).to_arrow()["r"].to_pylist() == ["a", "b", "a"]

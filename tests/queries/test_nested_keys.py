@@ -54,13 +54,13 @@ QUERIES = [
     "select a.id from t a where exists (select 1 from t b where b.l = a.l and b.id > a.id)",
     "select distinct l from t",
     "select a.id, b.id as other from t a join u b on a.l = b.l and a.id < b.id",
-    # What is only asked of a value is whether there is one.
+    # Only whether the value is null matters.
     "select count(l), count(s) filter (where n is null), count(*) from t where s is not null or l is null",
-    # The value that is there most often; of several the first.
+    # The most frequent value, or the first of several.
     "select mode(l order by id), mode(s order by id desc), mode(n order by id) filter (where id > 20) from t",
     "select id % 7, mode(l order by id), mode(s order by id) filter (where l is null) from t group by 1 order by 1",
     "select id % 7 as k, id % 3 as j, mode(l order by id) from t group by rollup (1, 2) order by 1, 2",
-    # Carried and looked up by windows, which may partition and sort by them.
+    # Windows return them, and partition and sort by them.
     "select id, l, s, rank() over (partition by l order by id) from t",
     "select id, s, sum(id) over (order by s nulls last, id rows 9 preceding) from t",
     "select id, lag(l) over (order by id), last_value(n ignore nulls) over (order by id rows 3 preceding) from t",
@@ -99,7 +99,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize(("type_", "values"), VALUES, ids=lambda part: str(part)[:30])
 def test_bytes_compare_as_values_do(type_: pa.DataType, values: list[Any]) -> None:
-    """Given in their order, and read back as they were."""
+    """The values are given in their order. Their bytes have the same order, and decode to the values."""
     keys = [encode_value(value, type_) for value in values]
     assert keys == sorted(set(keys))
     for value, key in zip(values, keys, strict=True):

@@ -1,4 +1,4 @@
-"""Which locks the engine's operators take while batches pass through them: none (SPEC G3)."""
+"""The engine's operators take no lock while batches pass through them (SPEC G3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qcore.session.task import Task
 WAKE_UPS = {"scheduler", "sleeper"}
 WAKING = {"LocalPartition", "LocalExchange", "ResultSink", "HashProbe", "NestedLoopJoin"}
 
-# What keeps batches for several readers locks once a batch.
+# Operators that keep batches for several readers lock once a batch.
 KEEPING = {"SpoolWrite", "SpoolRead", "PartitionedOutput"}
 
 # The rounds of a recursion are tasks of their own, which begin and end, under locks, in the polls of its rows' scan.

@@ -38,7 +38,7 @@ EDGES = pa.table({"a": [1, 2, 3, 4, 2, 5, 6, 7, None], "b": [2, 3, 4, 2, 5, None
 QUERIES = [
     "with recursive r(n) as (select 1 union all select n + 1 from r where n < 50) select * from r",
     "with recursive r as (select 1 as n, 'x' as s union all select n + 1, s || 'y' from r where n < 5) select * from r",
-    # A cycle ends only where rows met before count for nothing, nulls too.
+    # A cycle ends only if rows that were found before, also rows with nulls, are dropped.
     "with recursive r(x) as (select 1 union select b from e join r on e.a = r.x) select x from r",
     "with recursive r(n) as (select 1 union select (n * 3) % 1000 from r) select count(*), sum(n), min(n) from r",
     "with recursive r(x, y) as (select a, b from e union select r.x, e.b from r join e on r.y = e.a) "
@@ -59,7 +59,7 @@ QUERIES = [
     "q(m) as (select n from p union all select m + 10 from q where m < 30) select * from q",
     # In place of a table of the same name.
     "with recursive e as (select 7 as a union all select a - 1 from e where a > 0) select * from e",
-    # Types are the first part's.
+    # The first part determines the types.
     "with recursive r as (select cast(1 as smallint) as n union all select n + 1 from r where n < 5) select * from r",
     # A recursion without end, of which a part is enough.
     "with recursive r(n) as (select 1 union all select n + 1 from r) select * from r limit 200",
@@ -135,7 +135,7 @@ def test_explained() -> None:
 
 
 def test_distinct_rows() -> None:
-    """Each row once over many batches and types, the first of its equals; nulls and NaN equal themselves."""
+    """Each distinct row is returned once, over many batches and types. Nulls and NaN equal themselves."""
     schema = pa.schema({"a": pa.int64(), "s": pa.string(), "f": pa.float64()})
     met = DistinctRows(Schema(schema), Account())
     nan = float("nan")
@@ -153,7 +153,7 @@ def test_distinct_rows() -> None:
 
 
 class Failing(qcore.StatelessOperator):
-    """Fails in the third round."""
+    """An operator that fails in the third round."""
 
     def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
         if 3 in batch.column("n").to_pylist():
@@ -162,7 +162,7 @@ class Failing(qcore.StatelessOperator):
 
 
 class Widening(qcore.SourceOperator):
-    """Declares int32 and gives int64 too, and a column more."""
+    """A source that declares int32, and returns int64 and another column too."""
 
     partitions = 1
 
@@ -191,7 +191,7 @@ def loop_rows(first: qcore.PlanBuilder, again: qcore.PlanBuilder | None = None) 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_d9_a_round_s_error_names_the_operator_that_failed(threads: int) -> None:
-    """D9: as it was, with its cause, named once; not as the text of the stream that brings the rows."""
+    """D9: the error is raised as it was, with its cause, and names the operator once."""
     first = qcore.PlanBuilder().values(pa.table({"n": [3]}), id="first")
     with pytest.raises(qcore.ExecutionError, match=r"^Failing \(node failing\) failed: OSError: the disk") as caught:
         qcore.Session(threads=threads).execute(loop_rows(first, first)).to_arrow()
@@ -200,7 +200,7 @@ def test_d9_a_round_s_error_names_the_operator_that_failed(threads: int) -> None
 
 
 def test_d6_schemas_that_change_in_the_rounds() -> None:
-    """D6: columns added are not the recursion's, and a Result is of one schema."""
+    """D6: added columns are refused, because a Result has one schema."""
     narrow = qcore.PlanBuilder().source(Widening(pa.int16()), on_schema_change="evolve")
     rows = qcore.Session(threads=1).execute(loop_rows(narrow)).to_arrow()
     assert_same_rows(rows, pa.table({"n": pa.array([1, 2], pa.int32())}), check_names=True)
@@ -210,7 +210,7 @@ def test_d6_schemas_that_change_in_the_rounds() -> None:
 
 
 class Given(ArrowTable):
-    """Declares integers and gives what it is made with."""
+    """A source that declares integers and returns the given batches."""
 
     def __init__(self, given: pa.Table) -> None:
         super().__init__(pa.table({"a": [1], "v": [2]}))
@@ -227,7 +227,7 @@ STEPS = "with recursive r(n) as (select 1::bigint union all select v from r join
 
 
 def test_d6_values_of_the_repeated_part_are_not_rounded() -> None:
-    """D6: they are cast to the first part's type, which a source that gives wider ones does not get to."""
+    """D6: values that do not fit the first part's type are an error, and are not rounded."""
     steps = pa.table({"a": [1, 2, 7], "v": [2, 7, 9]})
     expected = duckdb.sql(STEPS.replace(" t ", " steps ")).to_arrow_table()
     assert_same_rows(qcore.sql(STEPS, {"t": Given(steps)}).to_arrow(), expected)
@@ -245,7 +245,7 @@ def both(left: PlanNode, right: PlanNode) -> pa.Schema:
 
 @pytest.mark.parametrize("name", every(3, KEYS))
 def test_d6_rows_met_before_widen(name: str) -> None:
-    """D6: equal rows of a narrow and of a wide type are one, whichever round they came in."""
+    """D6: rows of a narrow and of a wide type that are equal are one row, in whichever rounds they come."""
     for seed in range(12):
         first, later = Changing(name, 1, 700 + seed), Changing(name, 1, 750 + seed, "o")
         start = rows_of(first).project({"k": col("k")}).build()
@@ -260,7 +260,7 @@ def test_d6_rows_met_before_widen(name: str) -> None:
 
 @pytest.mark.parametrize("name", every(3, KEYS))
 def test_d6_the_working_table_widens(name: str) -> None:
-    """D6: a round reads rows of the type that any round before has come to."""
+    """D6: a round reads rows of the widest type of the rounds before."""
     for seed in range(12):
         first, later = Changing(name, 1, 800 + seed), Changing(name, 1, 850 + seed, "o")
         start = rows_of(first).project({"k": col("k"), "d": lit(0, pa.int64())}).build()
@@ -280,7 +280,7 @@ INT_LISTS, DECIMAL_LISTS = pa.list_(pa.int32()), pa.list_(pa.decimal128(12, 2))
 
 
 class WideningLists(qcore.SourceOperator):
-    """Lists of integers, then lists of decimals."""
+    """A source of lists of integers, then of lists of decimals."""
 
     partitions = 1
 

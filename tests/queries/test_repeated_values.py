@@ -1,4 +1,4 @@
-"""Values that stand for many rows take what they are, not what they are repeated (SPEC V7, V8, D9)."""
+"""Values that stand for many rows take the memory of one value (SPEC V7, V8, D9)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_reader_gets_batches_of_bounded_bytes() -> None:
 
 
 def test_a_function_of_one_value_is_called_for_one_row() -> None:
-    """Its result is repeated as well, null and lists included."""
+    """The result is repeated as well, also if it is null or a list."""
     session = qcore.Session(threads=1)
     query = "select length(l) n, list_reverse(l) r, length(m) o from (select [1, 2, 3] l, null::int[] m, x from t)"
     rows = session.sql(query, {"t": pa.table({"x": range(3000)})}).to_arrow()

@@ -1,4 +1,4 @@
-"""What operators are told of their query, and what they may change (SPEC G6)."""
+"""What operators can read of their query's context, and what they may change (SPEC G6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE = pa.table({"a": pa.array(range(100), pa.int64())})
 
 
 def calling(do: Callable[[Any], None]) -> PlanBuilder:
-    """A plan whose operator does something with its context at each batch."""
+    """A plan with an operator that calls a function with its context at each batch."""
 
     class Calling(qcore.StatelessOperator):
         def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -28,7 +28,7 @@ def calling(do: Callable[[Any], None]) -> PlanBuilder:
 
 
 def test_g6_each_partition_sees_the_sessions_settings() -> None:
-    """G6: in the states and at every poll, on every partition."""
+    """G6: operators see the settings when states are created and at every poll, in every partition."""
     seen: list[tuple[Any, int | None, int]] = []
     lock = threading.Lock()
 
@@ -55,7 +55,7 @@ def test_g6_each_partition_sees_the_sessions_settings() -> None:
 
 
 def test_g6_changes_to_the_session_go_through_the_context() -> None:
-    """G6: later queries run with them, the query itself and other sessions do not."""
+    """G6: later queries run with the changes. The query itself and other sessions do not."""
     session, other = qcore.Session(threads=2, batch_rows=32), qcore.Session(threads=2, batch_rows=32)
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""A task that nobody can read any more is cancelled, without anybody closing it (SPEC V3, V7, D8)."""
+"""A task that can no longer be read is cancelled without a call of close() (SPEC V3, V7, D8)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = pa.record_batch({"k": pa.array(range(100), pa.int64())})
 
 
 class Endless(qcore.SourceOperator):
-    """Gives rows until it is closed."""
+    """A source that returns rows until it is closed."""
 
     partitions = 1
 
@@ -116,7 +116,7 @@ def test_v7_a_handle_in_a_cycle_cancels_when_it_is_collected() -> None:
 
 
 def test_v11_output_buffers_keep_their_task() -> None:
-    """V11: who has the buffers reads them to their end; who knows only the task's id finds it no more afterwards."""
+    """V11: the owner of the buffers reads them to their end. Afterwards the task's id is unknown."""
     table = pa.table({"k": list(range(1000))})
     task = qcore.Task(PlanBuilder().values(table).partitioned_output(["k"], 2).build(), drivers=1)
     name, buffers = task.id, task.output_buffers()
@@ -129,7 +129,7 @@ def test_v11_output_buffers_keep_their_task() -> None:
 
 
 def test_v3_a_dropped_task_that_waits_for_splits() -> None:
-    """V3: its drivers wait, nobody can add a split any more; conftest's check sees that nothing is left."""
+    """V3: its drivers wait for splits that cannot come. conftest.py checks that nothing is left."""
     task = start_task(PlanBuilder().scan("t", schema=SCHEMA))
     engine = task._engine
     del task
@@ -188,7 +188,7 @@ def test_v7_a_dropped_result_and_its_iterators_cancel() -> None:
 
 
 def test_v7_an_async_iterator_that_is_left_cancels_its_own_query() -> None:
-    """Not the one that the result runs by then."""
+    """Another query that the result runs by then goes on."""
     source = Endless()
     result = Result(stream(source).build(), Settings.make(1, None, None, None))
 
@@ -208,7 +208,7 @@ def test_v7_an_async_iterator_that_is_left_cancels_its_own_query() -> None:
 
 
 def test_v7_a_reader_collected_on_a_driver_of_its_own_task_does_not_wait_for_it() -> None:
-    """V7: the garbage collector runs where it likes; a task whose own driver waited for its end would never end."""
+    """V7: the collector may run on a driver of the task. A driver that waited for its own task would wait for ever."""
 
     class Collects(Endless):
         def __init__(self) -> None:

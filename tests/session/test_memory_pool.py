@@ -1,4 +1,4 @@
-"""Queries of one session that share memory: who waits for it, and who gets an error (SPEC V7, reason "memory")."""
+"""Queries of a session that share memory: which wait for it, and which fail (SPEC V7, reason "memory")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOTAL = [{"n": N_ROWS, "x": N_ROWS * (N_ROWS - 1) // 2}]
 
 
 def total(plan: PlanBuilder) -> PlanNode:
-    """It keeps all rows before it gives one: results count as long as somebody holds them, this one is small."""
+    """A query that keeps all rows before it returns one. Its result, which also counts while it is held, is small."""
     return plan.order_by(["s"]).aggregate([], {"n": ("count",), "x": ("sum", "a")}).build()
 
 
@@ -41,7 +41,7 @@ def task_of(session: Session, plan: PlanNode) -> Task:
 
 
 def on_other_threads(session: Session, plan: PlanNode) -> Task:
-    """Beside a query of which drivers sleep in a source, and hold their threads."""
+    """Run the queries beside one whose drivers sleep in a source and hold their threads."""
     return Task.of_plan(plan, replace(session.settings, threads=session.settings.threads + 1))
 
 
@@ -54,7 +54,7 @@ def column(batches: Any) -> list[int]:
 
 
 def need(threads: int, plan: PlanNode | None = None) -> int:
-    """Bytes that total_plan takes alone, or another with its answer."""
+    """The bytes that total_plan, or another plan with its answer, takes alone."""
     session = Session(threads=threads, batch_rows=1000, session_memory_limit=1 << 40)
     task = task_of(session, total_plan() if plan is None else plan)
     assert answer(task) == TOTAL
@@ -94,7 +94,7 @@ class Gate:
 
 
 def one_that_holds_and_one_that_waits() -> tuple[Gate, Task, Task]:
-    """A query that holds more than its share of the memory until the gate is opened, and one that waits for it."""
+    """A query that holds more than its share until the gate is opened, and a query that waits for the memory."""
     # The strings of a stream are charged to the query, those of a table in memory are not.
     open_gate = Gate(280)
     open_gate.opened.set()
@@ -113,7 +113,7 @@ def one_that_holds_and_one_that_waits() -> tuple[Gate, Task, Task]:
 
 @pytest.mark.parametrize("threads", [2, 8])
 def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
-    """V7: a limit that holds two of four; none fails, whoever comes first, and the limit is kept."""
+    """V7: the limit is enough for two of four queries. None fails, in any order, and the limit is kept."""
     limit = need(threads) * 2
     session = Session(threads=threads, batch_rows=1000, session_memory_limit=limit)
     for _ in range(3):
@@ -127,13 +127,13 @@ def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
 
 
 def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
-    """V7: the one that came later leaves its threads at its source, reason "memory", until the other ends."""
+    """V7: the later query blocks at its source, with reason "memory" and without a thread, until the other ends."""
     gate, first, second = one_that_holds_and_one_that_waits()
     assert second.state == "running"
     gate.opened.set()
     assert answer(first) == TOTAL
     assert answer(second) == TOTAL
-    # It led from when the memory became short, and some driver of it always went on.
+    # It led since memory became short, and one of its drivers always went on.
     assert waits(first) == {}
     assert set(waits(second)) <= {"TableScan", "LocalExchange"}
     assert waits(second)
@@ -146,7 +146,7 @@ def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
 
 
 def test_v7_cancel_and_memory() -> None:
-    """V7: a query that waits for memory is cancelled at once, while the other still holds it."""
+    """V7: a query that waits for memory is cancelled at once, while the other query still holds the memory."""
     gate, first, second = one_that_holds_and_one_that_waits()
     second.cancel()
     with pytest.raises(Cancelled):
@@ -157,7 +157,7 @@ def test_v7_cancel_and_memory() -> None:
 
 
 def test_v7_alone_above_the_limit_is_an_error() -> None:
-    """V7: nobody else could give memory back, so nobody waits."""
+    """V7: no other query can free memory, so the query fails and does not wait."""
     session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) // 2)
     task = task_of(session, total_plan())
     with pytest.raises(
@@ -168,7 +168,7 @@ def test_v7_alone_above_the_limit_is_an_error() -> None:
 
 
 def test_v7_an_error_names_what_queries_hold_that_are_over() -> None:
-    """V7: unread rows are memory, so they count until they are read; who fails for it is told."""
+    """V7: unread rows of finished queries count until they are read. The error names their bytes."""
     session = Session(threads=2, session_memory_limit=1 << 30)
     memory = session.settings.memory_pool
     assert memory is not None
@@ -189,7 +189,7 @@ def test_v7_an_error_names_what_queries_hold_that_are_over() -> None:
 
 
 def test_v7_bytes_that_a_running_query_releases_are_not_held() -> None:
-    """V7: while nothing is over, nothing is held, whatever the query reserves and releases between two looks."""
+    """V7: bytes that a running query reserves and releases between two reads are not bytes of finished queries."""
     session = Session(threads=2, batch_rows=1000, session_memory_limit=1 << 30)
     memory = session.settings.memory_pool
     assert memory is not None
@@ -208,14 +208,14 @@ def test_v7_bytes_that_a_running_query_releases_are_not_held() -> None:
 
 
 def test_v7_a_query_of_its_own_limit_is_an_error() -> None:
-    """V7: past its own limit nobody's memory helps."""
+    """V7: a query above its own limit fails, because memory of other queries cannot help."""
     session = Session(threads=2, memory_limit=1 << 16, session_memory_limit=1 << 40)
     with pytest.raises(MemoryLimitError, match="memory limit of 65536; raise memory_limit"):
         list(task_of(session, sorted_plan()).batches(timeout=60))
 
 
 def test_v7_a_query_read_within_another_does_not_wait_for_it() -> None:
-    """V7: the first leads and waits for its reader, who reads the second meanwhile: the lead passes on."""
+    """V7: the first query leads and waits for its reader, which reads the second query. The lead passes on."""
     limit = need(2) * 6
     session = Session(threads=2, batch_rows=1000, session_memory_limit=limit)
     outer = task_of(session, sorted_plan()).batches(timeout=60)
@@ -226,7 +226,7 @@ def test_v7_a_query_read_within_another_does_not_wait_for_it() -> None:
 
 
 def test_v7_a_query_that_is_another_ones_source_does_not_wait_for_it() -> None:
-    """V7: a driver sleeps in the first query's scan until the second gives a batch."""
+    """V7: a driver sleeps in the scan of the first query until the second query returns a batch."""
     session = Session(threads=2, batch_rows=1000, session_memory_limit=need(2) * 3)
     inner = on_other_threads(session, sorted_plan())
     reader = pa.RecordBatchReader.from_batches(TABLE.schema, inner.batches(timeout=60))

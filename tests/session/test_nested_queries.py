@@ -1,4 +1,4 @@
-"""A result as another query's table, in one session: they share its threads (SPEC V7, D3)."""
+"""A result as a table of another query in the same session. The queries share threads (SPEC V7, D3)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def session_of(threads: int, **settings: float) -> qcore.Session:
 @pytest.mark.parametrize("depth", [1, 2, 5])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_v7_a_result_is_another_querys_source(threads: int, depth: int) -> None:
-    """V7: drivers that wait for the inner query, or for who does, leave it threads to run on."""
+    """V7: drivers that wait for an inner query leave it threads to run on, also over several levels."""
     session = session_of(threads)
     for _ in range(3):
         result = nest_query(session, depth, "select a from t where a % 2 = 0 order by a desc").to_arrow()
@@ -46,7 +46,7 @@ def test_v7_a_result_is_another_querys_source(threads: int, depth: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_v8_leaving_early_ends_them_all(threads: int) -> None:
-    """V8: the inner queries are still running when the outer one has enough."""
+    """V8: the inner queries are still running when the outer one needs no more rows. They end."""
     session = session_of(threads)
     session.register("u", pa.RecordBatchReader.from_stream(session.sql("select x.a from t x, t y")))
     session.register("v", pa.RecordBatchReader.from_stream(session.sql("select a + 1 as a from u")))
@@ -115,7 +115,7 @@ def reading(session: qcore.Session, kind: str) -> qcore.Result:
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> None:
-    """V7, D9: the inner query gives nothing, and ends with the one that reads it."""
+    """V7, D9: the inner query returns nothing, and ends with the query that reads it."""
     session = session_of(threads)
     with endless(session) as inner, ThreadPoolExecutor(1) as pool:
         try:
@@ -127,7 +127,7 @@ def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> Non
                 rows.result(60)
             assert inner.state == "cancelled"
         finally:
-            inner.cancel()  # or the pool would wait for ever
+            inner.cancel()  # without this the pool would wait for ever
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -141,7 +141,7 @@ def test_v7_a_timeout_ends_a_wait_for_another_query(kind: str) -> None:
 
 @pytest.fixture
 def hears_ctrl_c() -> Iterator[None]:
-    """Who was started in a shell's background ignores it."""
+    """Whether the process gets SIGINT. Processes started in the background of a shell ignore it."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -166,7 +166,7 @@ def test_v7_ctrl_c_ends_a_wait_for_another_query(kind: str) -> None:
 
 
 def test_v11_cancel_ends_a_wait_for_pages() -> None:
-    """V11: of a task that has none to give."""
+    """V11: the other task returns no page."""
     plan = qcore.PlanBuilder().scan("never", schema=TABLE.schema).partitioned_output(["a"], 2).build()
     inner = qcore.Task(plan, drivers=1)
     buffers = inner.output_buffers()

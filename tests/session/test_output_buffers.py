@@ -27,7 +27,7 @@ NUMBERS = pa.table({"k": pa.array(range(700_000), pa.int64())})
 
 
 def assert_numbers(parts: list[Any], times: int = 1) -> None:
-    """The rows of NUMBERS, each so often."""
+    """Assert that the rows are those of NUMBERS, each `times` times."""
     found = pa.concat_tables([part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts])
     assert (
         found.sort_by("k")["k"]
@@ -41,7 +41,7 @@ def plan_of(data: Any = TABLE, keys: Any = "k", partitions: int = 4, **options: 
 
 
 def read_all(buffers: qcore.OutputBuffers) -> list[pa.Table]:
-    """Every partition, each by a thread of its own."""
+    """Read every partition in a thread of its own."""
     with ThreadPoolExecutor(buffers.n_partitions) as pool:
         readers = [buffers.reader(partition) for partition in range(buffers.n_partitions)]
         return list(pool.map(lambda reader: pa.Table.from_batches(reader, schema=reader.schema), readers))
@@ -57,7 +57,7 @@ def waits(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 class Endless(qcore.SourceOperator):
-    """Batches without end."""
+    """A source without end."""
 
     def output_schema(self, schema: Any) -> pa.Schema:
         return pa.schema({"k": pa.int64()})
@@ -67,7 +67,7 @@ class Endless(qcore.SourceOperator):
 
 
 class Failing(qcore.Operator):
-    """Passes some batches on, then fails."""
+    """An operator that returns some batches and then fails."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -116,7 +116,7 @@ def test_broadcast() -> None:
 
 
 def test_arbitrary() -> None:
-    """V11: each page goes to one consumer, whichever asks first; one that asks for nothing gets nothing."""
+    """V11: each page goes to the consumer that asks first. A consumer that does not ask gets nothing."""
     source = PlanBuilder().values(NUMBERS).local_partition()
     task = qcore.Task(source.partitioned_output((), 3, kind="arbitrary").build(), drivers=2)
     buffers = task.output_buffers()
@@ -143,7 +143,7 @@ def test_arbitrary() -> None:
 
 
 def test_pages_are_given_again_until_acknowledged() -> None:
-    """V11: exactly once for a consumer that may have to ask twice."""
+    """V11: a consumer that asks twice can still read each page exactly once."""
     task = qcore.Task(plan_of(NUMBERS, partitions=2), drivers=1)
     buffers = task.output_buffers()
     task.wait(20)
@@ -172,7 +172,7 @@ def test_pages_are_given_again_until_acknowledged() -> None:
 
 
 def test_a_fetch_is_charged_to_the_query() -> None:
-    """V7: what a fetch copies counts beside the pages that the buffer keeps."""
+    """V7: copies that a fetch makes are charged beside the pages that the buffer keeps."""
     rows = pa.table({"k": pa.array(range(1_000_000), pa.int64())})
     plan = PlanBuilder().values(rows, trusted=True).partitioned_output("k", 1, buffer_bytes=10 << 20).build()
     with qcore.Task(plan, drivers=1, memory_limit=14 << 20).output_buffers() as buffers:
@@ -227,7 +227,7 @@ def test_by_task_id() -> None:
 
 
 def test_pages_as_bytes() -> None:
-    """V11: what goes over a wire is an Arrow IPC stream."""
+    """V11: pages are sent as an Arrow IPC stream."""
     buffers = qcore.Task(plan_of(partitions=2), drivers=1).output_buffers()
     tables = []
     for partition in range(2):
@@ -246,7 +246,7 @@ def test_pages_as_bytes() -> None:
 
 @pytest.mark.parametrize("kind", ["partitioned", "broadcast", "arbitrary"])
 def test_producers_wait_while_too_much_is_held(kind: str) -> None:
-    """V11, V7: by bytes, for reason 'consumer', on no thread; and go on when pages are acknowledged."""
+    """V11, V7: the bound is in bytes, the reason 'consumer'. No thread waits. Acknowledged pages wake the producers."""
     keys = "k" if kind == "partitioned" else ()
     task = qcore.Task(plan_of(NUMBERS, keys, 2, kind=kind, buffer_bytes=1 << 20), drivers=1)
     buffers = task.output_buffers()
@@ -267,7 +267,7 @@ def test_producers_wait_while_too_much_is_held(kind: str) -> None:
 
 
 def test_a_consumer_that_is_gone() -> None:
-    """V11: its pages are dropped; the others get theirs."""
+    """V11: the pages of a consumer that is gone are dropped. The other consumers get theirs."""
     task = qcore.Task(plan_of(pa.concat_tables([TABLE] * 10), partitions=4, buffer_bytes=1 << 16), drivers=1)
     buffers = task.output_buffers()
     buffers.abandon(1)
@@ -284,7 +284,7 @@ def test_a_consumer_that_is_gone() -> None:
 
 @pytest.mark.parametrize("kind", ["partitioned", "broadcast", "arbitrary"])
 def test_producers_stop_when_all_consumers_are_gone(kind: str) -> None:
-    """V8, V11: a source without end ends, as after a LIMIT."""
+    """V8, V11: an endless source ends, as it does after a LIMIT."""
     keys = "k" if kind == "partitioned" else ()
     for wait_until_full in (False, True):
         plan = (
@@ -303,7 +303,7 @@ def test_producers_stop_when_all_consumers_are_gone(kind: str) -> None:
 
 
 def test_a_task_that_fails() -> None:
-    """V11, D9: whoever fetches gets its error, and so does a fetch that waits."""
+    """V11, D9: each fetch raises the task's error, also a fetch that waits."""
     batches = pa.table({"k": range(10_000)}).to_batches(max_chunksize=1000)
     plan = PlanBuilder().values(pa.Table.from_batches(batches)).operator(Failing).partitioned_output("k", 2).build()
     task = qcore.Task(plan, drivers=1, batch_rows=1000)
@@ -315,7 +315,7 @@ def test_a_task_that_fails() -> None:
 
 
 def test_a_fetch_that_waits_is_woken() -> None:
-    """V7: when its consumer is gone, and when the task is cancelled."""
+    """V7: a fetch wakes when its consumer is closed, and when the task is cancelled."""
     plan = PlanBuilder().source(Endless()).filter(col("k") < 0).partitioned_output("k", 2).build()
     task = qcore.Task(plan, drivers=1)
     buffers = task.output_buffers()
@@ -337,12 +337,12 @@ def test_what_nobody_fetches_is_freed_with_the_task() -> None:
     qcore.Task(plan_of(), drivers=2)
 
 
-# --- what is done with it ---
+# --- uses of output buffers ---
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_two_stages_equal_one(workers: int, duck: Any) -> None:
-    """V11: partial groups partitioned to tasks that complete them."""
+    """V11: partial groups go to the tasks that complete them."""
     first = PlanBuilder().values(TABLE).aggregate(["k"], {"s": ("sum", "x"), "n": ("count",)})
     task = qcore.Task(first.partitioned_output("k", workers).build(), drivers=2)
     buffers = task.output_buffers()
@@ -359,7 +359,7 @@ def test_two_stages_equal_one(workers: int, duck: Any) -> None:
 
 
 def test_a_partition_is_spread_evenly_by_the_next_task() -> None:
-    """Or an exchange of the next task, which uses the same hash, would give all of it to one driver."""
+    """An exchange of the next task uses the same hash, and must not send the whole partition to one driver."""
     table = pa.table({"k": pa.array(range(80_000), pa.int64())})
     buffers = qcore.Task(plan_of(table, partitions=4), drivers=1).output_buffers()
     part = read_all(buffers)[2]
@@ -449,7 +449,7 @@ def test_files_of_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_task_that_fails_leaves_no_files(tmp_path: Path) -> None:
-    """D9, V11: the folder is there whole or not at all."""
+    """D9, V11: the folder exists complete or not at all."""
     builder = PlanBuilder().values(TABLE).operator(Failing)
     task = qcore.Task(builder.partitioned_output("k", 2, path=tmp_path / "out").build(), drivers=1, batch_rows=1000)
     with pytest.raises(qcore.ExecutionError, match="broken on purpose"):
@@ -477,7 +477,7 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
 
 
 def test_d9_a_wait_for_pages_may_fail() -> None:
-    """D9, V11: raised after the buffer's lock is free (conftest.py looks); the next fetch finds all as it was."""
+    """D9, V11: the error is raised without the buffer's lock (conftest.py checks). The next fetch gets the pages."""
     task = qcore.Task(PlanBuilder().scan("never", schema=TABLE.schema).partitioned_output(["k"], 1).build(), drivers=1)
     buffers = task.output_buffers()
     assert waits(lambda: bool(task.stats()["pipelines"][0]["operators"][0]["blocked_times"]))

@@ -1,4 +1,4 @@
-"""Plans of texts that a session has seen: what is reused, and what is planned again (SPEC Q1)."""
+"""Plans of texts that a session has planned before: which are reused, and which are planned again (SPEC Q1)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_queries_that_are_not_looked_for_have_no_answer(session: qcore.Session) 
 
 
 def test_a_text_seen_before_is_not_lowered(session: qcore.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the plan nor its expressions: operators are all that a run makes."""
+    """Neither the plan nor its expressions are lowered again. A run creates only operators."""
     text = "select b, sum(a * 2) as s from t join u on a < b where a > 1 group by b order by s limit 3"
     expected = session.sql(text).to_arrow()
     for name in ("compile_projection", "compile_predicate", "Lowering.finish"):
@@ -162,7 +162,7 @@ def test_a_changed_view_is_planned_again(session: qcore.Session) -> None:
 
 
 def test_a_new_table_with_a_name_in_the_text(session: qcore.Session) -> None:
-    """A name that meant a table in another case, or nothing, may now mean this table."""
+    """A name that meant a table in other case, or no table, may now mean the new table."""
     text = 'select sum(a) from "T"'
     assert value(session, text) == (6, False)
     session.register("T", pa.table({"a": [40]}))
@@ -285,7 +285,7 @@ def test_a_stream_is_read_once(session: qcore.Session) -> None:
 
 def test_a_table_without_a_version_is_planned_each_time(session: qcore.Session) -> None:
     class Wrapped:
-        """A connector of the application, whose statistics nobody knows to have changed."""
+        """A connector of an application. A change of its statistics cannot be noticed."""
 
         def __init__(self, table: Any) -> None:
             self.schema, self.statistics = table.schema, table.statistics
@@ -318,7 +318,7 @@ def test_long_texts_are_not_kept(session: qcore.Session, monkeypatch: pytest.Mon
 
 
 def test_dropped_tables_are_freed() -> None:
-    """D8: neither a replaced table nor a dropped one lives on in a plan."""
+    """D8: cached plans do not keep replaced or dropped tables alive."""
     session = qcore.Session(threads=1)
     data = pa.table({"a": list(range(1000))})
     freed = weakref.ref(data.column("a").chunk(0).buffers()[1])

@@ -17,7 +17,7 @@ TOO_LONG = "planning the query took longer than its timeout of"
 
 
 def test_each_way_to_plan_a_query() -> None:
-    """G6: none of them is over at once."""
+    """G6: each way notices the timeout."""
     session = qcore.Session(timeout=1e-5)
     session.register("t", T)
     with pytest.raises(qcore.Timeout, match=TOO_LONG):
@@ -29,7 +29,7 @@ def test_each_way_to_plan_a_query() -> None:
 
 
 def test_long_queries() -> None:
-    """P4: of two thousand unions, each with a condition, planning ends soon after the timeout."""
+    """P4: planning of two thousand unions, each with a condition, ends soon after the timeout."""
     parts = [f"select a + {n} as a from t where a > {n} or a in (1, 2, {n})" for n in range(2000)]
     session = qcore.Session(timeout=0.2)
     session.register("t", T)
@@ -40,7 +40,7 @@ def test_long_queries() -> None:
 
 
 def test_limits_are_of_one_query() -> None:
-    """G6: the outermost holds; other threads have none, nor has what comes after."""
+    """G6: the outermost limit applies. Other threads and later queries have none."""
     other = threading.Thread(target=check_planning)
 
     def long_planning() -> None:

@@ -14,7 +14,7 @@ def counters(name: str, millis: int, **more: Any) -> dict[str, Any]:
 
 
 def test_v14_the_most_expensive_operator_comes_first() -> None:
-    """V14: a line an operator, with its share of the time of all; blocked time is no part of it."""
+    """V14: a line for each operator, with its share of the time of all. Blocked time does not count."""
     stats = {"pipelines": [{"operators": [counters("Cheap", 4)]}, {"operators": [counters("Dear", 12)]}]}
     assert operator_wall_nanos(stats["pipelines"][1]["operators"][0]) == 12_000_000
     header, _, first, second = profile_text(stats).splitlines()

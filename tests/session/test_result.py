@@ -124,7 +124,7 @@ def test_a_reader_that_stops_early_ends_the_query() -> None:
 
 
 def test_rows_that_are_collected_are_charged() -> None:
-    """V7: to_arrow() keeps the rows, iteration does not."""
+    """V7: to_arrow() keeps the rows and is charged for them, iteration does not and is not."""
     result = qcore.sql("select i, i + 1 j from range(2_000_000) t(i)", memory_limit="16MB", threads=1)
     with pytest.raises(qcore.MemoryLimitError, match="memory limit of 16000000"):
         result.to_arrow()

@@ -23,7 +23,7 @@ ROWS = pa.table({"a": range(100), "b": [i % 7 for i in range(100)]})
 
 
 class Recorded(ArrowTable):
-    """Keeps what it was asked for."""
+    """A source that records its calls."""
 
     def __init__(self) -> None:
         super().__init__(ROWS)
@@ -65,7 +65,7 @@ def test_v10_sources_see_their_own_names() -> None:
 
 
 def test_v3_every_split_of_a_source_is_read() -> None:
-    """V3: by the drivers of a task, and none twice."""
+    """V3: the drivers of a task read every split exactly once."""
     table = Recorded()
     plan = PlanBuilder().scan("t", source=table).build()
     rows = pa.Table.from_batches(qcore.Task(plan, drivers=2).batches())
@@ -83,7 +83,7 @@ def test_nodes_of_a_recursion_belong_to_other_tasks() -> None:
 
 
 class Waiting(ArrowTable):
-    """Its second split never comes."""
+    """A source whose second split never comes."""
 
     splits_wait = True
 
@@ -113,7 +113,7 @@ def test_a_source_that_waits_is_closed_when_the_query_ends() -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_source_that_fails_ends_the_query(waits: bool) -> None:
-    """Its scan would wait for ever; the error names the node."""
+    """The query ends with an error that names the node. The scan does not wait for ever."""
 
     class Failing(ArrowTable):
         splits_wait = waits

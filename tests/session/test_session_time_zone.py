@@ -1,4 +1,4 @@
-"""A session's time zone: whose clocks timestamps with a time zone are read by. Against DuckDB's, zoneinfo. SPEC Q3."""
+"""A session's time zone, in which timestamps with a time zone are read. Compared with DuckDB and zoneinfo. SPEC Q3."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_tables_come_and_go(session):
     assert session.sql("create table big as select i, s from t where i > 1").to_arrow().to_pydict() == {"Count": [2]}
     assert session.sql("show tables").to_arrow()["name"].to_pylist() == ["big", "t"]
     assert session.sql("select sum(i) as x from big join t using (i)").to_arrow()["x"].to_pylist() == [5]
-    # The rows are those of the time it was made.
+    # The table keeps the rows that the query had when the table was created.
     session.register("t", T.slice(0, 1))
     assert session.sql("select count(*) as n from big").to_arrow()["n"].to_pylist() == [2]
     assert session.sql("create or replace table big as select * from big limit 1").to_arrow()["Count"].to_pylist() == [
@@ -154,7 +154,7 @@ def test_a_view_is_its_query_whenever_it_is_read(session):
 
 
 def test_views_of_one_another_end(session):
-    """Q1: no endless recursion where a view came to name itself."""
+    """Q1: a view that names itself through others is an error, not an endless recursion."""
     session.sql("create view a as select i from t")
     session.sql("create view b as select i from a")
     with pytest.raises(qcore.PlanError, match="the view 'a': 'a' reads itself"):
@@ -172,7 +172,7 @@ def test_a_view_of_a_recursion_may_be_read_twice(session):
 
 
 def test_rows_are_put_into_a_table(session):
-    """Q1: in its types, and null where nothing is given."""
+    """Q1: values are cast to the table's types. Columns without a value are null."""
     session.sql("create table u (a int, b varchar, c decimal(10, 2), d date, e double[])")
     assert session.sql("select count(*) as n from u").to_arrow()["n"].to_pylist() == [0]
     counted = session.sql("insert into u values (1, 'x', 1.005, '2024-01-31', [1, 2]), (null, null, null, null, null)")
@@ -190,7 +190,7 @@ def test_rows_are_put_into_a_table(session):
         "d": [datetime.date(2024, 1, 31), None, None, None],
         "e": [2.0, None, None, None],
     }
-    # What was registered stays as it was.
+    # The registered table is not changed.
     session.sql("insert into t values (4, 'd')")
     assert (session.sql("select count(*) as n from t").to_arrow()["n"].to_pylist(), T.num_rows) == ([4], 3)
 
@@ -213,7 +213,7 @@ def test_a_table_of_columns_that_are_called_alike(session):
 
 
 def test_an_insert_whose_query_inserts() -> None:
-    """No lock is held while the query of an INSERT runs: what it reads may use the session, and no row is lost."""
+    """No lock is held while the query of an INSERT runs. Its sources may use the session, and no row is lost."""
     session = qcore.Session(threads=2)
     session.register("t", pa.table({"i": [1]}))
 
@@ -240,7 +240,7 @@ def test_an_insert_into_a_table_that_is_replaced_meanwhile() -> None:
 
 
 def test_statements_run_in_order(session):
-    """Q1: the result is the last one's; a semicolon in a text, a name or a comment ends nothing."""
+    """Q1: the result is that of the last statement. A semicolon in a text, a name or a comment ends no statement."""
     result = session.sql(
         """
         create table a as select ';' as x, 1 as ";"; -- one; two

@@ -1,4 +1,4 @@
-"""Figures of real queries: exact rows and bytes, and the time of operators written in Python (SPEC V14)."""
+"""Counters of real queries: exact rows and bytes, and the time of operators written in Python (SPEC V14)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_v14_rows_and_bytes_are_exact(drivers: int) -> None:
 
 
 class Pushed(qcore.Operator):
-    """Passes batches on."""
+    """An operator that returns its input."""
 
     held: pa.RecordBatch | None = None
     waits: Future[None] | None = None
@@ -103,7 +103,7 @@ class Pushed(qcore.Operator):
 
 
 def burning(base: type, method: str) -> type:
-    """A class whose `method` burns once, however many instances there are."""
+    """A class whose `method` uses processor time once, in whichever instance is first."""
     left = [1]
     plain = getattr(base, method)
 
@@ -144,7 +144,7 @@ class Sink(qcore.SinkOperator):
 
 
 class Waiting(Pushed):
-    """Blocked once, until a moment later."""
+    """An operator that is blocked once for a moment."""
 
     asked = False
 
@@ -205,7 +205,7 @@ def test_v14_the_time_of_a_slow_call_in_python_is_its_operators(call: str) -> No
 
 
 def test_v14_figures_grow_while_it_runs() -> None:
-    """V14: asked from another thread at any time, they never go back, and end exact."""
+    """V14: counters that another thread reads never fall, and are exact at the end."""
     going = threading.Event()
 
     class Paced(Source):
@@ -237,7 +237,7 @@ def test_v14_figures_grow_while_it_runs() -> None:
 
 @pytest.mark.parametrize("end", ["failure", "cancel", "early finish"])
 def test_v14_figures_stay_after_the_end(end: str) -> None:
-    """V14, V8, D9: what was read until then is counted, per driver too, whatever ended the query."""
+    """V14, V8, D9: counters, also those of each driver, stay after any end of the query."""
     stop_at = threading.Event()
 
     class Failing(Stateless):

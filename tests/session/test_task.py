@@ -194,7 +194,7 @@ def test_the_event_loop_is_not_blocked(numbers: str) -> None:
 
 
 def test_a_result_is_an_arrow_stream(numbers: str) -> None:
-    """B3: pyarrow, and whoever else speaks the protocol, reads a result as it is."""
+    """B3: pyarrow and other users of the protocol can read a result directly."""
     reader = pa.RecordBatchReader.from_stream(qcore.sql("select a from t where b = 1", {"t": numbers}))
     assert reader.read_all().num_rows == len(range(1, ROWS, 7))
 
@@ -221,7 +221,7 @@ def test_g7_explain_shows_estimates_and_actual_rows(numbers: str) -> None:
 
 
 def test_batches_that_come_as_the_wait_for_them_ends_are_not_lost() -> None:
-    """The reader's wait ends, then the task puts its last batches out and ends, and only then is its state seen."""
+    """The task returns its last batches and ends after the reader woke and before the reader looks at its state."""
     asked = threading.Event()
 
     def rows() -> Any:
@@ -266,7 +266,7 @@ def test_d7_a_timeout_ends_a_stream_that_never_pauses() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_d3_on_the_caller_alone_a_limit_above_a_union_ends_early(threads: int) -> None:
-    """The result is complete while the union's inputs are still to be closed."""
+    """The result is complete before the inputs of the union are closed."""
     text = "select * from (select a from t union all select a from t) as u limit 10"
     session = qcore.Session(threads=threads, batch_rows=1000)
     task = session.sql(text, {"t": pa.table({"a": range(8 * ROWS)})}).task
@@ -323,11 +323,11 @@ LONG_CALLS = {
 
 @pytest.mark.parametrize("call", LONG_CALLS)
 def test_long_calls_look_whether_the_query_is_stopped(call: str) -> None:
-    """A cancelled query does not wait for the end of a sort or a build (V7, D9): each gives up half-way."""
+    """A cancelled query does not wait for the end of a sort or a build (V7, D9)."""
     n = 200_000
     table = pa.table({"a": range(n), "b": [i % 3 for i in range(n)], "s": [f"text {i * 7919 % n}" for i in range(n)]})
     task = qcore.Session(threads=2).sql(LONG_CALLS[call], {"t": table}).task
-    # As Task.cancel() does, but telling no driver: only a call that looks by itself can notice.
+    # As Task.cancel(), but without waking drivers: only a call that checks by itself can notice it.
     task._engine.memory.stop()
     with pytest.raises(qcore.Cancelled, match=r"\(node .*the query was stopped"):
         list(task.batches())

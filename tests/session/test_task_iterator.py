@@ -20,7 +20,7 @@ CLOSED: list[str] = []
 
 
 class Closing(qcore.Operator):
-    """Passes batches on, and says when it is closed."""
+    """An operator that returns its input and records when it is closed."""
 
     held: pa.RecordBatch | None = None
 
@@ -75,14 +75,14 @@ def test_d2_every_operator_as_an_iterator(name: str, drivers: int) -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 300])
 def test_d8_closed_at_any_step_it_closes_every_operator_once(steps: int) -> None:
-    """D8, D7: before the first next() too; afterwards there is NONE."""
+    """D8, D7: also before the first next(). Afterwards the outcome is NONE."""
     of = task(Closing)
     it = of.iterator()
     for _ in range(steps):
         it.next()
     it.close()
     assert of.state == ("finished" if steps == 300 else "cancelled")
-    assert len(CLOSED) == min(steps, 1)  # never opened, there is nothing to close
+    assert len(CLOSED) == min(steps, 1)  # never opened: there is nothing to close
     assert it.batch is None
     it.close()
     assert it.next() is IterOutcome.NONE
@@ -90,7 +90,7 @@ def test_d8_closed_at_any_step_it_closes_every_operator_once(steps: int) -> None
 
 
 def test_d2_stop_stays_and_names_the_operator() -> None:
-    """D2, D9: STOP again and again, with the error beside it, after close too."""
+    """D2, D9: every further outcome is STOP with the error, also after close()."""
     it = task(Failing).iterator()
     while (outcome := it.next()) in (IterOutcome.OK_NEW_SCHEMA, IterOutcome.OK):
         pass
@@ -104,7 +104,7 @@ def test_d2_stop_stays_and_names_the_operator() -> None:
 
 
 def test_d2_a_source_that_cannot_list_its_splits_is_a_stop() -> None:
-    """D2, D9: whatever ends the query before its first row, and whatever class the error has."""
+    """D2, D9: any error before the first row, of any class, is a STOP."""
 
     class Gone:
         schema = TABLE.schema

@@ -387,7 +387,7 @@ def test_q1_a_query_that_cannot_be_planned(query: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "place"),
+    ("query", "message"),
     [
         (
             "select a\nfrom t\nwhere a > 1 and\n",
@@ -404,7 +404,7 @@ def test_q1_a_query_that_cannot_be_planned(query: str, message: str) -> None:
         ),
     ],
 )
-def test_q1_a_syntax_error_has_its_place_in_the_text_as_written(query: str, place: str) -> None:
+def test_q1_a_syntax_error_has_its_place_in_the_text_as_written(query: str, message: str) -> None:
     with pytest.raises(PlanError) as raised:
         plan_query(query, TABLES)
-    assert place in str(raised.value)
+    assert message in str(raised.value)

@@ -26,8 +26,8 @@ DATA = pa.table({"a": [1, 2], "b": ["x", "y"]})
 class Node:
     """A node of the parse tree with a place in the text, or none."""
 
-    def __init__(self, place: tuple[int, int] | None = None, *children: Node) -> None:
-        self.meta = {} if place is None else {"start": place[0], "end": place[1]}
+    def __init__(self, position: tuple[int, int] | None = None, *children: Node) -> None:
+        self.meta = {} if position is None else {"start": position[0], "end": position[1]}
         self.children = children
         self.args: dict[str, Any] = {}
         self.comments: list[str] = []
@@ -135,8 +135,8 @@ def test_other_errors_have_no_place() -> None:
 )
 def test_the_place_of_a_query(text: str, expected: str) -> None:
     (statement,), source = parse(text, QCORE)
-    place = place_of(statement, source)
-    assert place is not None and text[place[0] : place[1] + 1] == expected
+    position = place_of(statement, source)
+    assert position is not None and text[position[0] : position[1] + 1] == expected
 
 
 def test_what_is_no_node_has_no_place() -> None:

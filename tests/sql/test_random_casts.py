@@ -119,7 +119,7 @@ def test_casts_beside_constants(seed: int) -> None:
     session.register("t", table)
     database.register("t", table)
     cases = [_comparison(rng) for _ in range(CASES)]
-    values = ", ".join(f"{case} as c{place}" for place, case in enumerate(cases))
+    values = ", ".join(f"{case} as c{position}" for position, case in enumerate(cases))
     wrong = _differing(session, database, f"select {values} from t order by n", cases)
     for case in cases[::5]:
         for text in (

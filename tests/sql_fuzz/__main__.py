@@ -22,12 +22,12 @@ from sql_fuzz.shrink import Case, fault
 
 # Forked before any query has run, so that there are no threads yet.
 FORK = multiprocessing.get_context("fork")
-# The same fault once more is counted, not cut down.
+# A fault that was found before is counted, but not reduced again.
 SHOWN_EACH = 3
 
 
 def main() -> int:
-    """Run; the number of differences found is the exit status, 100 at most."""
+    """Run the fuzzer. The exit status is the number of differences found, 100 at most."""
     parser = argparse.ArgumentParser(prog="sql_fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long, at most")
@@ -43,39 +43,42 @@ def main() -> int:
     print(f"seed {options.seed}", flush=True)
     options.end = time.monotonic() + options.seconds
     options.last = options.first + options.queries
-    place, found = FORK.Value("q", options.first), 0
-    while place.value < options.last and time.monotonic() < options.end and found < options.differences:
-        runner = FORK.Process(target=run, args=(options, place, options.differences - found))
+    running, found = FORK.Value("q", options.first), 0
+    while running.value < options.last and time.monotonic() < options.end and found < options.differences:
+        runner = FORK.Process(target=run, args=(options, running, options.differences - found))
         runner.start()
         runner.join()
         found += max(runner.exitcode, 0) if runner.exitcode is not None else 0
         if runner.exitcode is None or runner.exitcode >= 0:
             break
         found += 1
-        explain_death(options, place.value, -runner.exitcode)
-        place.value += 1
+        explain_death(options, running.value, -runner.exitcode)
+        running.value += 1
     return min(found, 100)
 
 
-def run(options: argparse.Namespace, place: Any, differences: int) -> None:
-    """Cases until something ends it; `place` says which one runs. The exit status is how many differ."""
+def run(options: argparse.Namespace, running: Any, differences: int) -> None:
+    """Run cases until the time or their number is over. The exit status is the number of differences.
+
+    `running` holds the number of the running case, which the parent process reads if this one dies.
+    """
     began = shown = time.monotonic()
-    first, found = place.value, 0
+    first, found = running.value, 0
     kinds: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         fuzzer = Fuzzer(options.seed, options.ways, Path(folder))
-        while place.value < options.last and time.monotonic() < options.end and found < differences:
-            report = fuzzer.case(place.value)
+        while running.value < options.last and time.monotonic() < options.end and found < differences:
+            report = fuzzer.case(running.value)
             if report is not None:
                 kinds[report.kind] += 1
                 found += 1
                 if kinds[report.kind] <= SHOWN_EACH:
-                    print(fuzzer.explain_case(place.value, report), flush=True)
-            place.value += 1
+                    print(fuzzer.explain_case(running.value, report), flush=True)
+            running.value += 1
             if time.monotonic() - shown > 30:
                 shown = time.monotonic()
-                print(fuzzer.summary(place.value - first, shown - began), flush=True)
-        print(fuzzer.summary(place.value - first, time.monotonic() - began), flush=True)
+                print(fuzzer.summary(running.value - first, shown - began), flush=True)
+        print(fuzzer.summary(running.value - first, time.monotonic() - began), flush=True)
         fuzzer.close()
     for kind, count in kinds.most_common():
         print(f"  {count} differences: {kind}")
@@ -95,7 +98,7 @@ def explain_death(options: argparse.Namespace, number: int, signal: int) -> None
 
 
 def dies(case: Case) -> Difference | None:
-    """What kills a process that runs a case, or None."""
+    """The signal that ends a process that runs the case, or None."""
     runner = FORK.Process(target=fault, args=(case,))
     runner.start()
     runner.join()

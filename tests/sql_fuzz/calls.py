@@ -1,4 +1,4 @@
-"""Random aggregates, with and without a window, whose answers do not hang on the order of adding up."""
+"""Random aggregates, with and without a window, whose results do not depend on the order of the rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sql_fuzz.values import COMPARABLE, HASHABLE, INT_MAX, ROWS_MAX, SELECTABLE,
 
 
 def aggregate_call(make: Expressions) -> Value:
-    """An aggregate."""
+    """A random aggregate call."""
     rng = make.rng
     where = optional(None)
     if rng.random() < 0.2:
@@ -43,7 +43,7 @@ def aggregate_call(make: Expressions) -> Value:
 
 
 def rare_call(make: Expressions, where: Listed) -> Value:
-    """Of bits, of pairs, of all values at once."""
+    """A rare aggregate: of bits, of pairs of values, or one that needs all values at once."""
     rng = make.rng
     name = rng.choice(["bit_and", "bit_or", "bit_xor", "median", "mode", "quantile", "corr", "covar_pop", "regr_slope"])
     if name in ("mode", "quantile"):
@@ -60,11 +60,11 @@ def rare_call(make: Expressions, where: Listed) -> Value:
 
 
 def ordered_call(make: Expressions, where: Listed) -> Value:
-    """Of values in an order, which the values themselves decide among equal keys."""
+    """An aggregate of values in an order. Rows with equal keys are ordered by the values themselves."""
     rng = make.rng
     name = rng.choice(["string_agg", "string_agg", "array_agg", "array_agg", "first", "last"])
     kind = TEXT if name == "string_agg" else rng.choice([INT, TEXT] if name == "array_agg" else COMPARABLE)
-    # A constant would be taken for a column's place by one parser.
+    # One parser takes a constant for the position of a column.
     value = make.column(kind, lambda facts: facts.exact) or compose(Facts(TEXT), "upper('a')")
     if value.kind != kind:
         name = "string_agg"
@@ -81,7 +81,7 @@ def ordered_call(make: Expressions, where: Listed) -> Value:
     if name == "array_agg":
         of_lists = next(lists for lists, element in ELEMENTS.items() if element == kind)
         if kind == INT:
-            # Lists of narrow integers are not cast to wide ones.
+            # DuckDB does not cast lists of narrow integers to lists of wide ones.
             value = compose(value.facts, "cast(", value.tree, " as bigint)")
             order = Fixed(" order by ", *([] if distinct else keys), value.tree, last)
         return compose(replace(value.facts, kind=of_lists), before, Fixed(value.tree), order, ")", where)
@@ -89,11 +89,11 @@ def ordered_call(make: Expressions, where: Listed) -> Value:
 
 
 def of_all_values(make: Expressions, name: str, where: Listed) -> Value:
-    """The most frequent value, of several the first in an order, or one at a place among all."""
+    """mode, with the first in an order if several values are most frequent, or a quantile."""
     rng = make.rng
     value = make.exact_value(make.present_kind(COMPARABLE), 1)
     if name == "mode":
-        # Constants are no order to one parser.
+        # One parser refuses constants in ORDER BY.
         value = make.column(make.present_kind(COMPARABLE), lambda facts: facts.exact) or compose(
             Facts(TEXT), "upper('a')"
         )
@@ -105,7 +105,7 @@ def of_all_values(make: Expressions, name: str, where: Listed) -> Value:
 
 
 def sum_of(make: Expressions, name: str, where: Listed) -> Value:
-    """sum, avg and the like, of values whose sums are exact in any order."""
+    """sum, avg and similar aggregates, of values whose sums are exact in any order."""
     rng = make.rng
     kind = rng.choice([INT, INT, FLOAT, rng.choice(DECIMALS)])
     value = make.exact_value(kind, 2)
@@ -117,22 +117,22 @@ def sum_of(make: Expressions, name: str, where: Listed) -> Value:
         distinct = "distinct " if " " in name else ""
         if kind in (INT, FLOAT):
             facts = Facts(kind, value.facts.limit * ROWS_MAX, value.facts.finite)
-            # Of narrow integers it is a wider type there; of floats both give doubles.
+            # DuckDB returns a wider type for narrow integers. Both return doubles for floats.
             text = "bigint" if kind == INT else "double"
             return compose(facts, f"cast(sum({distinct}", value.tree, ")", where, f" as {text})")
-        # The sum's digits are 38 there and ten more than the argument's here.
+        # The sum has 38 digits in DuckDB, and ten more than the argument in qcore.
         wide = Kind("decimal", 38, kind.scale)
         return compose(Facts(wide, 10**37), f"cast(sum({distinct}", value.tree, ")", where, f" as {wide})")
     if name.startswith(("stddev", "var")) and value.facts.limit > 2**20:
         value = make.literal(INT)
-    # The average of decimals is a double there and a decimal here.
+    # The average of decimals is a double in DuckDB and a decimal in qcore.
     facts = Facts(FLOAT, 2**60, value.facts.finite, exact=False)
     name, distinct = name.split(" ")[0], "distinct " if " " in name else ""
     return compose(facts, f"{name}({distinct}cast(", value.tree, " as double))", where)
 
 
 def call_in_window(make: Expressions) -> Value:
-    """An aggregate to be put before OVER; sums of infinities give NaN however the frame moves."""
+    """An aggregate to write before OVER. Sums of infinities are NaN in every frame."""
     rng = make.rng
     where = optional(None)
     if rng.random() < 0.15:

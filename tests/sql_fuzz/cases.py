@@ -1,4 +1,4 @@
-"""Cases by number: the same seed and number give the same tables, query and ways everywhere."""
+"""Cases by number. A seed and a number always give the same tables, query and ways to run it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sql_fuzz.shapes import SHAPES
 from sql_fuzz.shrink import Case, Failing, fault, shrunk
 from sql_fuzz.tables import random_tables
 
-# Queries over the same tables: making those takes longer than a query.
+# Several queries use the same tables, because making tables takes longer than a query.
 CASES_PER_TABLES = 40
 
 
 class Fuzzer:
-    """Runs cases of one seed."""
+    """Runs the cases of one seed."""
 
     def __init__(self, seed: int, n_ways: int, folder: Path, shapes: dict[Shape, float] = SHAPES) -> None:
         self.seed = seed
         self.n_ways = n_ways
         self.shapes = shapes
         self.folder = folder
-        # Queries that DuckDB answered and the engine too, those among them with rows, and runs of the engine.
+        # Queries that both engines answered, those of them with rows, and runs of qcore.
         self.n_compared = 0
         self.n_with_rows = 0
         self.n_runs = 0
@@ -41,7 +41,7 @@ class Fuzzer:
         return self._tables
 
     def close(self) -> None:
-        """Let the tables go."""
+        """Free the tables."""
         if self._tables is not None:
             self._tables.close()
             self._tables = None
@@ -52,12 +52,12 @@ class Fuzzer:
         return Queries(rng, self.tables(number).tables, recursive, self.shapes).statement()
 
     def ways(self, number: int) -> list[Way]:
-        """The plain way and some others."""
+        """The plain way to run the case, and some random ones."""
         rng = random.Random(f"ways {self.seed}:{number}")
         return [Way(), *(random_way(rng) for _ in range(self.n_ways - 1))]
 
     def case(self, number: int) -> Difference | None:
-        """Run a case; what differs."""
+        """Run a case. Returns the differences."""
         tables, query = self.tables(number), self.query(number)
         expected = expected_rows(tables, query)
         if expected is None:
@@ -69,14 +69,14 @@ class Fuzzer:
         return found
 
     def explain_case(self, number: int, found: Difference, failing: Failing = fault) -> str:
-        """What a person needs to see of a failing case, cut down."""
+        """The report of a failing case, with its query reduced."""
         case = Case(tuple(self.tables(number).tables), self.query(number), found.way or Way())
         case = shrunk(case, found, failing)
         again = f"python -m sql_fuzz --case {self.seed}:{number}"
         return f"\n=== {found.kind}\n{found.text}\n--- again: {again}\n{case.text()}\n==="
 
     def summary(self, n_cases: int, seconds: float) -> str:
-        """One line."""
+        """The counts in one line."""
         return (
             f"{n_cases} queries, {self.n_compared} compared ({self.n_with_rows} with rows, {self.n_runs} runs), "
             f"{seconds:.0f} s"

@@ -11,12 +11,12 @@ from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, Column, 
 
 
 def sortable(relation: Relation) -> list[Column]:
-    """Columns that have one order in both engines."""
+    """The columns that both engines sort in the same order."""
     return [column for column in relation.columns if column.facts.exact and column.facts.kind in COMPARABLE]
 
 
 def total_order(queries: Queries, relation: Relation, first: list[Column]) -> str | None:
-    """Keys that leave no ties, beginning with some columns; None where none are known."""
+    """Sort keys without ties that begin with the given columns. None if no such keys are known."""
     rng = queries.rng
     unique = [column for column in relation.columns if column.name in (relation.unique or ())]
     if not unique or any(column not in sortable(relation) for column in unique):
@@ -28,7 +28,7 @@ def total_order(queries: Queries, relation: Relation, first: list[Column]) -> st
 
 
 def distinct_on(queries: Queries, depth: int) -> Query:
-    """The first row of each group, in an order."""
+    """A query with DISTINCT ON: the first row of each group in an order."""
     rng = queries.rng
     relation = queries.relation(depth - 1)
     columns = sortable(relation)
@@ -47,7 +47,7 @@ def distinct_on(queries: Queries, depth: int) -> Query:
 
 
 def qualify(queries: Queries, depth: int) -> Query:
-    """Rows that a window function picks."""
+    """A query with QUALIFY."""
     rng = queries.rng
     relation = queries.relation(depth - 1)
     make = Expressions(rng, relation.columns)
@@ -66,7 +66,7 @@ def qualify(queries: Queries, depth: int) -> Query:
 
 
 def grouped_by_all(queries: Queries, depth: int) -> Query:
-    """GROUP BY ALL: by what is no aggregate; HAVING with a subquery; ORDER BY ALL."""
+    """A query with GROUP BY ALL, HAVING with a subquery, and ORDER BY ALL."""
     rng = queries.rng
     relation = queries.relation(depth - 1)
     make = Expressions(rng, relation.columns)
@@ -94,7 +94,7 @@ def grouped_by_all(queries: Queries, depth: int) -> Query:
 
 
 def having_subquery(queries: Queries, make: Expressions) -> Listed:
-    """HAVING an aggregate compared with what a subquery gives."""
+    """HAVING that compares an aggregate with a subquery."""
     rng = queries.rng
     kind = make.present_kind(COMPARABLE)
     name = rng.choice(["min", "max"])
@@ -107,7 +107,7 @@ def having_subquery(queries: Queries, make: Expressions) -> Listed:
 
 
 def ordered_by_all(queries: Queries, depth: int) -> Query:
-    """The first rows in the order of all columns, from left to right."""
+    """A query with ORDER BY ALL and LIMIT."""
     rng = queries.rng
     inner = queries.query(depth - 1)
     if not all(column.facts.exact and column.facts.kind in HASHABLE for column in inner.columns):
@@ -119,7 +119,7 @@ def ordered_by_all(queries: Queries, depth: int) -> Query:
 
 
 def united_by_name(queries: Queries, depth: int) -> Query:
-    """UNION BY NAME: columns of one name below each other, null where a side has none."""
+    """UNION BY NAME. Columns that one side lacks are null in its rows."""
     rng = queries.rng
     kinds: dict[str, Kind] = {queries.name("y"): rng.choice(SELECTABLE) for _ in range(rng.randint(1, 4))}
     sides: list[tuple[Tree, dict[str, Column], float]] = []
@@ -130,7 +130,7 @@ def united_by_name(queries: Queries, depth: int) -> Query:
         tree = Tree("", f"select {listed} from (", side.tree, f") as {queries.name('b')}")
         sides.append((tree, dict(zip(names, side.columns, strict=True)), side.rows))
     columns = []
-    # As they are met, from the first side on.
+    # In the order of their first occurrence.
     for name in dict.fromkeys(name for _, by_name, _ in sides for name in by_name):
         columns.append(Column(name, merge_facts([by_name[name].facts for _, by_name, _ in sides if name in by_name])))
     word = "union all by name"
@@ -143,7 +143,7 @@ def united_by_name(queries: Queries, depth: int) -> Query:
 
 
 def named_twice(queries: Queries, depth: int) -> Query:
-    """A query named inside another, and read twice there."""
+    """A query with a common table that another common table reads twice."""
     rng = queries.rng
     name = queries.name("w")
     inner = queries.query(depth - 1)
@@ -162,7 +162,7 @@ def named_twice(queries: Queries, depth: int) -> Query:
 
 
 def in_rows(queries: Queries, outer: Relation) -> Tree | None:
-    """Several columns together among the rows of a subquery."""
+    """A query with `(a, b) IN (subquery)`."""
     rng = queries.rng
     inner = queries.table()
     pairs = [
@@ -179,7 +179,7 @@ def in_rows(queries: Queries, outer: Relation) -> Tree | None:
 
 
 def among_rows(queries: Queries, depth: int) -> Query:
-    """Rows some of whose columns are together among others."""
+    """A condition that tests whether several columns together are among other rows."""
     rng = queries.rng
     relation = queries.relation(depth - 1)
     condition = in_rows(queries, relation) if relation.rows <= 5000 else None
@@ -193,7 +193,7 @@ def among_rows(queries: Queries, depth: int) -> Query:
 
 
 def count(queries: Queries, depth: int) -> Query:
-    """How many rows a query nested some levels deeper has."""
+    """A query that counts the rows of a query nested several levels deeper."""
     inner = queries.query(depth + 1)
     for _ in range(queries.rng.randint(1, 3)):
         inner = Query(

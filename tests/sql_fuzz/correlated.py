@@ -27,13 +27,13 @@ from sql_fuzz.values import Column
 TABLES = ("t", "u", "v")
 INTEGERS = ("i", "n")
 COMPARISONS = ("=", "=", "=", "<", "<=", ">", "<>")
-# Of tables in a case of `make fuzz-sql`.
+# Number of tables in a case of `make fuzz-sql`.
 ROWS_MAX = 30
 LIMITS = {INT: 2**40}
 
 
 def tables(rng: random.Random) -> dict[str, pa.Table]:
-    """Three small tables of the same columns; one may be empty."""
+    """Three small tables with the same columns. One of them may be empty."""
     made = {}
     for name in TABLES:
         n_rows = rng.choice([0, 1, 3, 6, 12])
@@ -58,7 +58,7 @@ def correlate_subqueries(queries: Queries, depth: int) -> Query:
 
 
 def _narrow_table(rng: random.Random, table: TableData) -> str:
-    """The table with the columns of those here."""
+    """The table reduced to the columns that these queries use."""
     integers = [name for name, facts in table.facts.items() if facts.kind == INT and facts.limit <= 1000]
     words = [name for name, facts in table.facts.items() if facts.kind == TEXT]
     i, n = (rng.choice([*integers, "id % 4"]) for _ in INTEGERS)
@@ -72,7 +72,7 @@ Made = tuple[str, list[tuple[str, Kind]]]
 
 @dataclass
 class Correlated:
-    """Makes the text of one query."""
+    """Generates the text of one query."""
 
     rng: random.Random
     tables: Sequence[str] = TABLES
@@ -89,7 +89,7 @@ class Correlated:
         return self.rng.choice(list(self.tables))
 
     def statement(self) -> str:
-        """A whole query."""
+        """A whole statement."""
         return self.query()[0]
 
     def query(self) -> Made:
@@ -219,7 +219,7 @@ class Correlated:
             return f"{table} {x} {kind} {self.table()} {y} on {x}.i = {y}.i where {where}", x
         if shape < 0.2:
             inner = f"select k, i, n, g from {table} where {where.replace(x + '.', '')}"
-            # Names without a qualifier are the table's own, as those before the dot are gone.
+            # Without qualifiers the names are those of the inner table.
             return f"({inner}) {x}", x
         if shape < 0.28:
             y, other = self.name(), self.table()
@@ -270,7 +270,7 @@ class Correlated:
 
 
 def difference(query: str, data: dict[str, pa.Table], threads: Sequence[int] = (1, 8)) -> str | None:
-    """How the engine's answer differs from DuckDB's; None where it does not, 'refused …' where it gives none."""
+    """The difference between the answers of qcore and DuckDB: None if there is none, 'refused …' if qcore refuses."""
     with duckdb.connect(config={"threads": 1}) as connection:
         for name, table in data.items():
             connection.register(name, table)
@@ -291,7 +291,7 @@ def difference(query: str, data: dict[str, pa.Table], threads: Sequence[int] = (
 
 
 def main() -> int:
-    """Run until the time is over; differences are printed, and counted in the exit status."""
+    """Run until the time is over. Differences are printed, and the exit status is their number."""
     parser = argparse.ArgumentParser(prog="sql_fuzz.correlated", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60)

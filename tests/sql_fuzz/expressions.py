@@ -77,7 +77,7 @@ class Expressions:
         }
 
     def value(self, kind: Kind, depth: int) -> Value:
-        """A value of a kind; `depth` bounds what is nested in it."""
+        """A value of a kind. `depth` limits the nesting."""
         maker = self._makers.get(kind.family)
         if depth <= 0 or maker is None or self.rng.random() < 0.3:
             return self.leaf(kind)
@@ -90,24 +90,24 @@ class Expressions:
         return maker(kind, depth - 1)
 
     def column(self, kind: Kind, fits: Callable[[Facts], bool] = lambda facts: True) -> Value | None:
-        """A column of a kind, if there is one that fits."""
+        """A column of a kind, or None."""
         found = [column for column in self.columns if column.facts.kind == kind and fits(column.facts)]
         return self.rng.choice(found).value() if found else None
 
     def leaf(self, kind: Kind) -> Value:
-        """A column, else a literal."""
+        """A column, or a literal if no column fits."""
         found = self.column(kind) if self.rng.random() < 0.85 else None
         return found or self.literal(kind)
 
     def literal(self, kind: Kind) -> Value:
-        """A constant that the kind's columns may hold."""
+        """A constant of the kind."""
         rng = self.rng
         if rng.random() < 0.06:
             return self.null(kind)
         if kind == INT:
             return compose(Facts(INT, 16), str(rng.randint(-3, 12)))
         if kind == FLOAT:
-            # Without the cast it is a decimal.
+            # Without the cast the constant is a decimal.
             return compose(Facts(FLOAT, 16), f"cast({rng.choice(EIGHTHS)} as double)")
         if kind == TEXT:
             return compose(Facts(TEXT), quote_text(rng.choice(WORDS)))
@@ -146,7 +146,7 @@ class Expressions:
     # --- conditions ---
 
     def condition(self, depth: int) -> Value:
-        """A truth value in SQL's three-valued logic."""
+        """A condition: true, false or null."""
         rng = self.rng
         shape = rng.random()
         if depth <= 0 or shape < 0.45:
@@ -201,7 +201,7 @@ class Expressions:
         return compose(Facts(BOOL), "(", left.tree, f" {rng.choice(operators)} ", right.tree, ")")
 
     def exact_value(self, kind: Kind, depth: int) -> Value:
-        """A value that may be compared: the same in both engines to the last bit."""
+        """A value that may be compared because both engines compute it exactly alike."""
         for _ in range(4):
             found = self.value(kind, depth - 1)
             if found.facts.exact:
@@ -213,11 +213,11 @@ class Expressions:
         return self.column(kind, lambda facts: facts.exact) or self.literal(kind)
 
     def _beside(self, kind: Kind) -> Kind:
-        """A kind to compare with: mostly the same, else another kind of number."""
+        """A kind to compare with: mostly the same kind, sometimes another kind of number."""
         if self.rng.random() < 0.85:
             return kind
         if kind == INT and any(c.facts.limit > FLOAT_EXACT for c in self.columns if c.facts.kind == INT):
-            # As doubles, neighbours become equal in one engine and stay apart in the other.
+            # One engine compares as doubles, where neighbouring values become equal.
             return kind
         others = {
             INT: (FLOAT, DECIMALS[0]), FLOAT: (INT, DECIMALS[0]), DECIMALS[0]: (INT, FLOAT), DATE: (TIMESTAMP,),
@@ -225,13 +225,13 @@ class Expressions:
         return self.rng.choice(others.get(kind, (kind,)))
 
     def _or_decimal(self, kind: Kind, value: Value) -> Value:
-        """What stands beside a value of the kind: beside a double often a constant with a point, which is a decimal."""
+        """A value to combine with one of the kind. Beside a double it is often a constant with a point, a decimal."""
         if kind != FLOAT or self.rng.random() < 0.7:
             return value
         return compose(Facts(FLOAT, 16), str(self.rng.choice(EIGHTHS)))
 
     def present_kind(self, among: Sequence[Kind] | None = None) -> Kind:
-        """The kind of some column."""
+        """The kind of a random column."""
         kinds = [column.facts.kind for column in self.columns if among is None or column.facts.kind in among]
         return self.rng.choice(kinds) if kinds else INT
 
@@ -265,7 +265,7 @@ class Expressions:
             )
         first, second = self.exact_value(kind, depth), self.exact_value(kind, depth)
         if shape < 0.9 or kind in (BOOL, UBIG):
-            # nullif has the type of its first argument in one engine, of both in the other.
+            # nullif has the type of its first argument in one engine, and the common type in the other.
             return Value(Tree(str(kind), "nullif(", first.tree, ", ", second.tree, ")"), merged_facts([first, second]))
         name = rng.choice(["greatest", "least"])
         return Value(Tree(str(kind), f"{name}(", first.tree, ", ", second.tree, ")"), merged_facts([first, second]))
@@ -273,7 +273,7 @@ class Expressions:
     # --- numbers ---
 
     def _bigint(self, depth: int, limit: float) -> Value:
-        """An integer, as wide as both engines compute in: narrow ones overflow in one and are widened in the other."""
+        """A 64-bit integer. Narrow integers overflow in one engine and are widened in the other."""
         for _ in range(4):
             found = self.value(INT, depth)
             if found.facts.limit <= limit:
@@ -292,7 +292,7 @@ class Expressions:
             return compose(Facts(INT, limit), "(", a.tree, f" {word} ", b.tree, ")")
         if shape < 0.65:
             a, b = self._bigint(depth, 2**40), self._bigint(depth, 2**40)
-            # Division of integers is // there; by zero it is null there and an error here.
+            # DuckDB divides integers with //. Division by zero is null in DuckDB and an error in qcore.
             word: Part = rng.choice([" // ", " % "])
             return compose(Facts(INT, a.facts.limit), "(", a.tree, word, "nullif(", b.tree, ", 0))")
         if shape < 0.72:
@@ -309,7 +309,7 @@ class Expressions:
         return compose(Facts(INT, 2), "cast(", self.condition(depth).tree, " as bigint)")
 
     def _of_text_or_bits(self, depth: int) -> Value:
-        """Integers of a text, or of the bits of others."""
+        """Integers that are functions of a text, or of the bits of integers."""
         rng = self.rng
         if rng.random() < 0.5:
             text = self.value(TEXT, depth).tree
@@ -337,17 +337,17 @@ class Expressions:
             return compose(a.facts, f"{name}(", a.tree, ")")
         if shape < 0.8:
             a, b = self._double(depth), self._double(depth)
-            # By zero it is null there, here as IEEE 754 says.
+            # Division by zero is null in DuckDB, and follows IEEE 754 in qcore.
             facts = Facts(FLOAT, 2**60, a.facts.finite and b.facts.finite, exact=False)
             return compose(facts, "(", a.tree, " / nullif(", b.tree, ", cast(0 as double)))")
         a = self._bigint(depth, 2**20)
         name = rng.choice(["sqrt", "ln", "exp"])
-        # In their domains; exp of no more than 20.
+        # Arguments stay in the functions' domains, and below 20 for exp.
         inner = {"sqrt": "abs(", "ln": "1 + abs(", "exp": "20 - abs("}[name]
         return compose(Facts(FLOAT, 2**60, exact=False), f"{name}(cast({inner}", a.tree, ") as double))")
 
     def _double(self, depth: int) -> Value:
-        """A double of few digits; narrow floats are computed in single precision in one engine."""
+        """A double with few digits. One engine computes narrow floats in single precision."""
         for _ in range(4):
             found = self.value(FLOAT, depth)
             if found.facts.limit <= 2**20:
@@ -362,7 +362,7 @@ class Expressions:
         if shape < 0.5 and kind.precision <= 20:
             a, b = self._small_decimal(kind, depth), self._small_decimal(kind, depth)
             word = rng.choice(["+", "-"])
-            # The cast keeps the kind: both engines give the sum a digit more.
+            # The cast keeps the kind, because both engines give the sum one more digit.
             limit = a.facts.limit + b.facts.limit
             if limit < 10 ** (kind.precision - 1):
                 return compose(Facts(kind, limit), "cast((", a.tree, f" {word} ", b.tree, f") as {kind})")
@@ -382,7 +382,7 @@ class Expressions:
         return self.leaf(kind)
 
     def _small_decimal(self, kind: Kind, depth: int) -> Value:
-        """A decimal of few digits, for arithmetic."""
+        """A decimal with few digits, for arithmetic."""
         found = self.value(kind, depth)
         if found.facts.limit <= 10**6:
             return found
@@ -400,7 +400,7 @@ class Expressions:
         if shape < 0.3:
             return compose(facts, "concat(", text, ", ", self.value(TEXT, depth).tree, ")")
         if shape < 0.5:
-            # From 1 on: before the first character the engines differ.
+            # Positions start at 1. The engines differ before the first character.
             length = rng.choice(["", f", {rng.randint(0, 12)}"])
             return compose(facts, "substring(", text, f", {rng.randint(1, 14)}{length})")
         if shape < 0.65:
@@ -422,7 +422,7 @@ class Expressions:
         return compose(facts, "cast(", self.condition(depth).tree, " as varchar)")
 
     def _longer_or_cut(self, text: Tree) -> Value:
-        """Functions of a text and constants."""
+        """Functions of a text and of constants."""
         rng = self.rng
         name = rng.choice(["lpad", "rpad", "repeat", "reverse", "split_part", "translate", "concat_ws"])
         if name == "concat_ws":

@@ -8,18 +8,18 @@ from sql_fuzz.tables import DATE, DECIMALS, INT, TIMESTAMP, Facts
 
 
 def rows_frame(rng: random.Random, word: str = "") -> str:
-    """A frame counted in rows or groups, the start not after the end; sometimes none."""
+    """A frame in rows or groups whose start is not after its end, or no frame."""
     start = rng.choice([None, -5, -2, -1, 0, 1, 2])
     end = rng.choice([None, *range(-3 if start is None else start, 4)])
     ends = ["unbounded preceding" if start is None else _bound(start)]
     ends.append("unbounded following" if end is None else _bound(end))
-    # With a total order a group of peers is a row.
+    # In a total order each group of peers is one row.
     word = word or rng.choice(["rows", "rows", "groups"])
     return rng.choice(["", f"{word} between {ends[0]} and {ends[1]}"])
 
 
 def range_frame(rng: random.Random, facts: Facts) -> str:
-    """A frame of all whose key is so far away, or none where no distance is known."""
+    """A RANGE frame by a distance of keys, or no frame if no distance is known."""
     unit = ""
     if facts.kind in (DATE, TIMESTAMP):
         unit = rng.choice(["day", "month", "year"] if facts.kind == DATE else ["second", "hour", "day"])
@@ -33,7 +33,7 @@ def range_frame(rng: random.Random, facts: Facts) -> str:
 
 
 def excluding(rng: random.Random, frame: str) -> str:
-    """The frame, perhaps without some of its rows."""
+    """The frame, sometimes with EXCLUDE."""
     if not frame or rng.random() < 0.6:
         return frame
     return f"{frame} exclude {rng.choice(['no others', 'current row', 'group', 'ties'])}"

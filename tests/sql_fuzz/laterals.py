@@ -13,7 +13,7 @@ ROWS_MAX = 60
 
 
 def lateral(queries: Queries, depth: int) -> Query:
-    """Rows beside what a subquery makes of each of them: aggregates, matches, the first of them, or values."""
+    """A table and a LATERAL subquery over it: aggregates, matches, the first matches, or values."""
     rng = queries.rng
     outer = queries.table()
     inner = queries.table()

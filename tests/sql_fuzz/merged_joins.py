@@ -1,4 +1,4 @@
-"""Random joins by the columns of one name: USING and NATURAL, whose result has those once."""
+"""Random joins with USING and NATURAL, whose result has each key column once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("join", "inner join", "left join", "right join", "full join", "full joi
 
 
 def merged_join(queries: Queries, depth: int) -> Query:
-    """A query over two or three tables joined USING columns, or by all that they share."""
+    """A query over two or three tables joined with USING or NATURAL."""
     rng = queries.rng
     tables = [rng.choice(queries.tables) for _ in range(rng.choice([2, 2, 2, 3]))]
     if _size(tables) > JOIN_ROWS_MAX:
@@ -26,7 +26,7 @@ def merged_join(queries: Queries, depth: int) -> Query:
     sides, columns = [], []
     for table, key, alias in zip(tables, keys, aliases, strict=True):
         picked = [name for name in table.facts if name not in key and rng.random() < 0.4]
-        # Their own names, so that no others are shared.
+        # Columns get names of their own, so that the tables share no others.
         given = [queries.name("p") for _ in picked]
         pairs = [*zip(key, names, strict=True), *zip(picked, given, strict=True)]
         rng.shuffle(pairs)
@@ -40,18 +40,18 @@ def merged_join(queries: Queries, depth: int) -> Query:
     for side in sides[1:]:
         kind = rng.choice(KINDS)
         text += f" natural {kind} {side}" if natural else f" {kind} {side} using ({', '.join(names)})"
-    for place, name in enumerate(names):
-        facts = [table.facts[key[place]] for table, key in zip(tables, keys, strict=True)]
+    for position, name in enumerate(names):
+        facts = [table.facts[key[position]] for table, key in zip(tables, keys, strict=True)]
         columns.append(Column(name, merge_facts(facts)))
         if rng.random() < 0.3:
-            # A side's own, null where the row is of the other only.
+            # The column of one side, null in rows that only the other side has.
             side = rng.randrange(len(tables))
             columns.append(Column(f"{aliases[side]}.{name}", facts[side]))
     return over(queries, Fixed(text), columns, _size(tables))
 
 
 def over(queries: Queries, relation: Tree, columns: list[Column], rows: float) -> Query:
-    """Some of the columns, and values made of them. No subqueries: a name without its table would be theirs."""
+    """Columns, and values of columns. There are no subqueries, where a name without its table would be their own."""
     rng = queries.rng
     make = Expressions(rng, columns)
     items = [column.value() for column in rng.sample(columns, rng.randint(1, len(columns)))]
@@ -62,7 +62,7 @@ def over(queries: Queries, relation: Tree, columns: list[Column], rows: float) -
 
 
 def select_star(queries: Queries, depth: int) -> Query:
-    """All columns of a join USING id, in their order."""
+    """`select *` of a join USING id."""
     rng = queries.rng
     tables = [rng.choice(queries.tables) for _ in range(2)]
     names = [[queries.name("p") for _ in list(table.facts)[1:]] for table in tables]
@@ -85,7 +85,7 @@ def _size(tables: list[TableData]) -> float:
 
 
 def _keys(rng: random.Random, tables: list[TableData]) -> list[list[str]]:
-    """For each table, the columns that it is joined by: those at a place may be compared."""
+    """The key columns of each table. Columns at the same position may be compared."""
     places: list[list[str]] = []
     for _ in range(rng.choice([1, 1, 2])):
         first = rng.choice(list(tables[0].facts))

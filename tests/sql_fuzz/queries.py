@@ -1,4 +1,4 @@
-"""Random queries: every operator, joined and nested in every way that has one answer."""
+"""Random queries: operators joined and nested in every way that has exactly one answer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sql_fuzz.tables import (
 from sql_fuzz.tree import Dialects, Fixed, Listed, Part, Tree, optional
 from sql_fuzz.values import COMPARABLE, HASHABLE, ROWS_MAX, SELECTABLE, SORTABLE, Column, Value, compose, merge_facts
 
-# Rows of a join at most, as far as can be foreseen.
+# The most rows that a join may have, by estimate.
 JOIN_ROWS_MAX = 50_000
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query, its output columns, which of them tell its rows apart (None: not known), and about how many rows."""
+    """A query, its output columns, its key columns (None: not known), and its estimated number of rows."""
 
     tree: Tree
     columns: tuple[Column, ...]
@@ -41,7 +41,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Relation:
-    """What stands in FROM; its columns' names are qualified."""
+    """An entry of FROM. The names of its columns are qualified."""
 
     tree: Tree
     columns: tuple[Column, ...]
@@ -76,7 +76,7 @@ Shape = Callable[["Queries", int], Query]
 
 
 class Queries:
-    """Makes queries over tables."""
+    """Generates queries over tables."""
 
     def __init__(
         self,
@@ -87,15 +87,15 @@ class Queries:
     ) -> None:
         self.rng = rng
         self.tables = tables
-        # Further shapes of queries, and how often each.
+        # Further shapes of queries, and the weight of each.
         self.others = dict(others or {})
-        # Makes a recursive query for a common table expression of a name.
+        # Generates a recursive query for the common table expression of a name.
         self.recursive = recursive
         self.ctes: list[tuple[str, Query]] = []
         self._n_names = 0
 
     def name(self, letter: str) -> str:
-        """A name nobody else has."""
+        """A new name."""
         self._n_names += 1
         return f"{letter}{self._n_names}"
 
@@ -146,11 +146,11 @@ class Queries:
         return self.rng.choices(list(shapes), list(shapes.values()))[0](depth) if other is None else other(self, depth)
 
     def kinds(self) -> list[Kind]:
-        """Of some output columns."""
+        """The kinds of some output columns."""
         return [self.rng.choice(SELECTABLE) for _ in range(self.rng.randint(1, 4))]
 
     def expressions(self, relation: Relation, depth: int) -> Expressions:
-        """Over a relation's columns, with subqueries while there is depth."""
+        """A generator of expressions over a relation's columns, with subqueries while `depth` allows them."""
         columns = relation.columns
         if depth <= 0 or relation.rows > 200:
             return Expressions(self.rng, columns)
@@ -185,7 +185,7 @@ class Queries:
         tree = Tree(
             "query", f"select {'distinct ' if distinct else ''}", listed, " from ", relation.tree, self.where(make)
         )
-        names = None if unique is None else tuple(columns[place].name for place in unique)
+        names = None if unique is None else tuple(columns[position].name for position in unique)
         return Query(tree, columns, names, relation.rows)
 
     def distinct(self, depth: int) -> Query:
@@ -193,7 +193,7 @@ class Queries:
         return self.plain(depth, distinct=True)
 
     def where(self, make: Expressions) -> Listed:
-        """WHERE, or nothing."""
+        """A WHERE clause, or nothing."""
         rng = self.rng
         if rng.random() < 0.4:
             return optional(None)
@@ -201,13 +201,13 @@ class Queries:
         return Listed(parts, " and ", minimum=0, before=" where ")
 
     def select_list(self, items: Sequence[Value]) -> tuple[Listed, tuple[Column, ...]]:
-        """The items under new names."""
+        """The select list, with new names."""
         columns = [Column(self.name("o"), item.facts) for item in items]
         trees = [Tree("", item.tree, f" as {column.name}") for item, column in zip(items, columns, strict=True)]
         return Listed(trees), tuple(columns)
 
     def limit(self, depth: int) -> Query:
-        """The first rows in a total order."""
+        """A query with LIMIT in a total order."""
         inner = self.query(depth - 1)
         sortable = all(column.facts.exact and column.facts.kind in HASHABLE for column in inner.columns)
         if not sortable:
@@ -221,7 +221,7 @@ class Queries:
         return Query(tree, inner.columns, inner.unique, min(inner.rows, 1000))
 
     def unnest_lists(self, depth: int) -> Query:
-        """Lists' elements as rows, beside the columns of their rows."""
+        """A query with unnest(): the elements of lists beside the columns of their rows."""
         rng = self.rng
         relation = self.derive_table(self.query(depth - 1)) if depth > 1 and rng.random() < 0.5 else self.table()
         lists = [column for column in relation.columns if column.facts.kind in ELEMENTS]
@@ -236,7 +236,7 @@ class Queries:
             calls = [compose(of_element, f"unnest({picked.name})")]
             if rng.random() < 0.3:
                 other = rng.choice(lists)
-                # The shorter list is filled up with nulls.
+                # The shorter list is extended by nulls.
                 calls.append(compose(replace(other.facts, kind=ELEMENTS[other.facts.kind]), f"unnest({other.name})"))
             listed, columns = self.select_list([*(column.value() for column in kept), *calls])
             tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make))
@@ -253,7 +253,7 @@ class Queries:
         return Query(tree, columns, None, relation.rows * 5)
 
     def set_operation(self, depth: int) -> Query:
-        """UNION, INTERSECT, EXCEPT of two queries."""
+        """UNION, INTERSECT or EXCEPT of two queries."""
         rng = self.rng
         kinds = self.kinds()
         word = rng.choice(["union all", "union all", "union", "intersect", "except", "intersect all", "except all"])
@@ -262,11 +262,11 @@ class Queries:
         if not exact:
             word = "union all"
         columns = []
-        for place, kind in enumerate(kinds):
-            facts = [side.columns[place].facts for side in sides]
+        for position, kind in enumerate(kinds):
+            facts = [side.columns[position].facts for side in sides]
             columns.append(
                 Column(
-                    sides[0].columns[place].name,
+                    sides[0].columns[position].name,
                     replace(merge_facts(facts), kind=kind),
                 )
             )
@@ -278,7 +278,7 @@ class Queries:
     # --- aggregates ---
 
     def aggregate(self, depth: int) -> Query:
-        """GROUP BY keys, sets of keys, or nothing; HAVING."""
+        """A query with aggregates: GROUP BY keys, grouping sets or nothing, and HAVING."""
         rng = self.rng
         relation = self.relation(depth - 1)
         make = self.expressions(relation, 0)
@@ -289,11 +289,11 @@ class Queries:
                 keys.append(rng.choice(columns).value())
             else:
                 keys.append(make.exact_value(rng.choice(SELECTABLE), 2))
-        # A constant key is a position to one engine and a value to the other.
+        # One engine takes a constant key for a position, the other for a value.
         keys = [key for key in keys if any(column.name in key.tree.sql("duckdb") for column in relation.columns)]
         sets = len(keys) > 0 and rng.random() < 0.25
         if sets:
-            # A key twice is refused by one engine.
+            # One engine refuses a key that is given twice.
             keys = list({key.tree.sql("qcore"): key for key in keys}.values())
         calls = [aggregate_call(make) for _ in range(rng.randint(0 if keys else 1, 4))]
         items = [*keys, *calls]
@@ -304,14 +304,14 @@ class Queries:
         listed, columns = self.select_list(items)
         having = optional(None)
         if rng.random() < 0.25:
-            # Over the aggregates, as the input's columns are no longer there.
+            # Over the aggregates, because the input's columns are not visible here.
             condition = Expressions(rng, [Column(call.tree.sql("qcore"), call.facts) for call in calls])
             if all(not any(isinstance(part, Dialects) for tree in call.tree.walk() for part in tree.parts)
                    for call in calls) and calls:  # fmt: skip
                 having = optional(condition.condition(1).tree, before=" having ")
         by: Tree = Listed([Tree("", key.tree) for key in keys], minimum=0, before=" group by ")
         if keys and rng.random() < 0.15:
-            by = Fixed(f" group by {', '.join(str(place + 1) for place in range(len(keys)))}")
+            by = Fixed(f" group by {', '.join(str(position + 1) for position in range(len(keys)))}")
         if sets:
             by = Fixed(" group by ", self.grouping_sets([key.tree for key in keys]))
         tree = Tree("query", "select ", listed, " from ", relation.tree, self.where(make), by, having)
@@ -319,7 +319,7 @@ class Queries:
         return Query(tree, columns, unique if keys else (), relation.rows if keys else 1)
 
     def window_over_groups(self, keys: Sequence[Value], calls: Sequence[Value]) -> Value:
-        """A window function over what was aggregated."""
+        """A window function over aggregates."""
         rng = self.rng
         exact = [value for value in (*keys, *calls) if value.facts.exact and value.kind in SORTABLE]
         exact = exact or [compose(Facts(INT), "count(*)")]
@@ -330,12 +330,12 @@ class Queries:
         return compose(Facts(INT, ROWS_MAX), f"{name} over (", by, order, ")")
 
     def grouping_sets(self, keys: Sequence[Tree]) -> Tree:
-        """ROLLUP, CUBE or GROUPING SETS over the keys."""
+        """ROLLUP, CUBE or GROUPING SETS of the keys."""
         rng = self.rng
         shape = rng.random()
         if shape < 0.6:
             return Listed(keys, before=rng.choice(["rollup(", "cube("]), after=")")
-        # A key in no set at all is refused by one engine, and null in the other.
+        # One engine refuses a key that is in no set, the other returns null for it.
         sets = [Listed(keys)]
         for _ in range(rng.randint(0, 2)):
             sets.append(Listed(rng.sample(list(keys), rng.randint(0, len(keys)))))
@@ -344,7 +344,7 @@ class Queries:
     # --- windows ---
 
     def window(self, depth: int) -> Query:
-        """Columns and window functions over them."""
+        """A query with window functions."""
         rng = self.rng
         relation = self.relation(depth - 1)
         make = self.expressions(relation, 0)
@@ -357,7 +357,7 @@ class Queries:
         return Query(tree, columns, None, relation.rows)
 
     def window_call(self, make: Expressions, relation: Relation) -> Value:
-        """One window function with its OVER."""
+        """A window function with its OVER clause."""
         rng = self.rng
         sortable = [column for column in relation.columns if column.facts.exact and column.facts.kind in SORTABLE]
         parts = rng.sample(sortable, min(len(sortable), rng.choice([0, 1, 1, 2])))
@@ -395,7 +395,7 @@ class Queries:
         return compose(call.facts, call.tree, " over (", by, sort, excluding(rng, frame), ")")
 
     def by_position(self, make: Expressions, by: Listed, sort: Fixed) -> Value:
-        """A function of the rows' order, which is total."""
+        """A window function of the order of rows, which is total."""
         rng = self.rng
         shape = rng.random()
         if shape < 0.3:
@@ -443,23 +443,23 @@ class Queries:
         return self.table()
 
     def values(self) -> Relation:
-        """Literal rows."""
+        """A VALUES list."""
         rng = self.rng
         kinds = [rng.choice([INT, TEXT, FLOAT, BOOL, DATE]) for _ in range(rng.randint(1, 3))]
         make = Expressions(rng, ())
         alias = self.name("v")
         n_rows = rng.randint(1, 5)
-        # The first row says which types the columns have.
+        # The first row determines the types of the columns.
         rows = [[make.firm_literal(kind) for kind in kinds]]
         rows += [[make.literal(kind) for kind in kinds] for _ in range(n_rows - 1)]
         trees = [Tree("", "(", Fixed(", ".join(value.tree.sql("qcore") for value in row)), ")") for row in rows]
-        names = [f"c{place}" for place in range(len(kinds))]
+        names = [f"c{position}" for position in range(len(kinds))]
         tree = Tree("relation", "(values ", Listed(trees), f") as {alias}({', '.join(names)})")
         columns = tuple(Column(f"{alias}.{name}", Facts(kind, 16)) for name, kind in zip(names, kinds, strict=True))
         return Relation(tree, columns, None, n_rows)
 
     def table(self) -> Relation:
-        """A table or a common table expression, under a name of its own."""
+        """A table or a common table expression, with a new alias."""
         rng = self.rng
         if self.ctes and rng.random() < 0.3:
             return self.name_query(*rng.choice(self.ctes))
@@ -490,7 +490,7 @@ class Queries:
         return self.join_relations(left, right)
 
     def join_relations(self, left: Relation, right: Relation) -> Relation:
-        """Both joined in some way, or the left alone where that may be too many rows."""
+        """A join of both, or the left one alone if the join may have too many rows."""
         rng = self.rng
         if left.rows * right.rows > JOIN_ROWS_MAX * 20:
             return left
@@ -499,13 +499,13 @@ class Queries:
         pairs = [(a, b) for a in left.columns for b in right.columns if joinable(a.facts, b.facts)]
         equal = bool(pairs) and rng.random() < 0.8
         if left.rows * right.rows > JOIN_ROWS_MAX:
-            # Only by a key of one side: any other condition may give too many rows.
+            # Only with a key of one side. Other conditions may give too many rows.
             pairs = [(a, b) for a, b in pairs if (a.name,) == left.unique or (b.name,) == right.unique]
             if not pairs or kind == "cross join":
                 return left
             equal = True
         if kind in ("semi", "anti") and not equal:
-            # One engine takes a row of the right before it filters them where no condition is of both sides.
+            # Without a condition on both sides, one engine takes a row of the right side before it filters.
             kind = "left join"
         unique = None if left.unique is None or right.unique is None else left.unique + right.unique
         rows = left.rows * right.rows
@@ -530,13 +530,13 @@ class Queries:
     def _pair(self, a: Column, b: Column) -> Tree:
         word = self.rng.choice(["=", "=", "=", "=", "=", "is not distinct from"])
         pair = [a.name, b.name] if self.rng.random() < 0.5 else [b.name, a.name]
-        # Without brackets, what follows IS DISTINCT FROM is taken for a part of it by one parser.
+        # Without brackets one parser takes what follows IS DISTINCT FROM for a part of it.
         return Tree("bool", f"({pair[0]} {word} {pair[1]})")
 
     # --- subqueries ---
 
     def scalar_subquery(self, kind: Kind, outer: Sequence[Column]) -> Value | None:
-        """(select aggregate …), of one row; perhaps correlated by equality."""
+        """`(select aggregate …)`, which has one row. It may be correlated by an equality."""
         rng = self.rng
         inner = self.table() if rng.random() < 0.8 else self.join(0)
         if kind not in COMPARABLE or inner.rows > 200:
@@ -545,7 +545,7 @@ class Queries:
         value = make.leaf_exact(kind)
         name = rng.choice(["min", "max"])
         if kind == INT and rng.random() < 0.5:
-            # Of no rows it is 0, not null, also where decorrelation makes a join of it.
+            # A count of no rows is 0, not null, also after decorrelation.
             value = compose(Facts(INT, ROWS_MAX), rng.choice(["1", value.tree.sql("qcore")]))
             name = "count"
         where = self._correlate(inner, outer) if rng.random() < 0.5 else self.where(make)
@@ -559,7 +559,7 @@ class Queries:
             return None
         make = Expressions(rng, inner.columns)
         if rng.random() < 0.5:
-            # In brackets: one parser takes NOT EXISTS … IS NULL for (NOT EXISTS …) IS NULL.
+            # Brackets are needed: one parser reads NOT EXISTS … IS NULL as (NOT EXISTS …) IS NULL.
             word = rng.choice(["(exists", "(not exists"])
             where = self._correlate(inner, outer, rng.choice(["=", "=", "=", "<", ">=", "<>"]))
             return Tree("bool", f"{word} (select 1 from ", inner.tree, where, "))")
@@ -586,5 +586,5 @@ class Queries:
 
 
 def joinable(a: Facts, b: Facts) -> bool:
-    """Whether columns of these facts may be compared as keys."""
+    """Whether columns of these kinds may be compared as keys."""
     return a.kind == b.kind and a.kind in HASHABLE and a.exact and b.exact

@@ -1,4 +1,4 @@
-"""Random recursive queries that come to an end: a few rounds over any rows, and walks until nothing new is met."""
+"""Random recursive queries that end: a few rounds over rows, and walks that end when they find nothing new."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sql_fuzz.tables import BOOL, DATE, INT, TEXT, Facts, Kind
 from sql_fuzz.tree import Fixed, Listed, Tree, optional
 from sql_fuzz.values import Column, Value, compose
 
-# What a round makes of a column stays within these.
+# Bounds of the values that a round computes.
 INT_LIMIT, TEXT_LENGTH = 1000, 20
 
 
 def recursive(queries: Queries, name: str) -> Query:
-    """A recursive query, for a common table expression of this name."""
+    """A recursive query for the common table expression of this name."""
     make = _walk if queries.rng.random() < 0.4 else _rounds
     return make(queries, name)
 
 
 def _bound_value(kind: Kind, value: Value) -> Value:
-    """The value as a column of the recursion holds it."""
+    """The value with the type of the recursion's column."""
     if kind == INT:
         return compose(Facts(INT, INT_LIMIT), "cast((", value.tree, f") % {INT_LIMIT} as bigint)")
     if kind == TEXT:
@@ -31,7 +31,7 @@ def _bound_value(kind: Kind, value: Value) -> Value:
 
 
 def _rounds(queries: Queries, name: str) -> Query:
-    """Rows numbered by their round, up to a few, each column computed of those of the round before."""
+    """A recursion of a few rounds. Each column is computed from the columns of the round before."""
     rng = queries.rng
     start = queries.relation(0)
     kinds = [rng.choice([INT, INT, TEXT, DATE, BOOL]) for _ in range(rng.randint(1, 3))]
@@ -44,7 +44,7 @@ def _rounds(queries: Queries, name: str) -> Query:
     again, places = Expressions(rng, known), optional(None)
     source: Relation | None = queries.table() if rng.random() < 0.3 else None
     if source is not None and source.columns[0].facts.kind == INT and start.rows * source.rows <= 400:
-        # By its key, so that a row goes on as one row at most.
+        # Joined by a key, so that each row has at most one successor.
         places = Listed([Tree("", source.tree, f" on {source.columns[0].name} = {before}.{step}")], before=" join ")
         again = Expressions(rng, [*known, *source.columns])
     others, _ = queries.select_list([_bound_value(kind, again.value(kind, 2)) for kind in kinds])
@@ -60,7 +60,7 @@ def _rounds(queries: Queries, name: str) -> Query:
 
 
 def _walk(queries: Queries, name: str) -> Query:
-    """All pairs that are joined by a way through a table, or some of them: ended by having met every row before."""
+    """The pairs that are connected by a path through a table. The recursion ends when it finds no new row."""
     rng: random.Random = queries.rng
     table = rng.choice(queries.tables)
     numbers = [column for column, facts in table.facts.items() if facts.kind == INT]

@@ -1,4 +1,4 @@
-"""Running one query in DuckDB and in the engine, in one of many equivalent ways, and comparing."""
+"""Runs a query in DuckDB and, in one of many equivalent ways, in qcore, and compares the answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from qcore.sql.bind import plan_query
 from sql_fuzz.queries import Ordered
 from sql_fuzz.tables import TableData, zone_of
 
-# A query that takes longer hangs.
+# Seconds. A query that takes longer is reported as hanging.
 TIMEOUT_SECONDS = 60
 RESULT_ROWS_MAX = 30_000
 
@@ -53,7 +53,7 @@ class Way:
 
 
 def random_way(rng: random.Random) -> Way:
-    """Some way."""
+    """A random way."""
     without: tuple[str, ...] = ()
     if rng.random() < 0.5:
         without = tuple(RULES) if rng.random() < 0.5 else tuple(rng.sample(list(RULES), rng.randint(1, 4)))
@@ -74,7 +74,7 @@ class SplitTable(ArrowTable):
         self._rows = max(rows, data.num_rows // 50)
 
     def splits(self, columns: tuple[str, ...], filter: Any, target: int) -> Iterator[Any]:
-        """Sections of so many rows."""
+        """Splits of `split_rows` rows."""
         n_rows = self._data.num_rows
         yield from (ArrowSplit(start, min(self._rows, n_rows - start)) for start in range(0, n_rows, self._rows))
 
@@ -100,11 +100,11 @@ class Tables:
             self.duck.unregister("given")
 
     def close(self) -> None:
-        """Let DuckDB go."""
+        """Close DuckDB."""
         self.duck.close()
 
     def sources(self, split_rows: int | None) -> dict[str, Any]:
-        """qcore's tables."""
+        """The tables as qcore's sources."""
         if split_rows not in self._known:
             self._known[split_rows] = {table.name: self._source(table, split_rows) for table in self.tables}
         return self._known[split_rows]
@@ -121,11 +121,11 @@ class Tables:
 
 
 def writable(data: pa.Table) -> pa.Table:
-    """The table as Parquet can hold it: run-end encoding undone."""
-    for place, column in enumerate(data.schema):
+    """The table without run-end encoding, which Parquet does not have."""
+    for position, column in enumerate(data.schema):
         if pa.types.is_run_end_encoded(column.type):
-            chunks = [pa.compute.run_end_decode(chunk) for chunk in data.column(place).chunks]
-            data = data.set_column(place, column.name, pa.chunked_array(chunks, column.type.value_type))
+            chunks = [pa.compute.run_end_decode(chunk) for chunk in data.column(position).chunks]
+            data = data.set_column(position, column.name, pa.chunked_array(chunks, column.type.value_type))
     return data
 
 
@@ -147,7 +147,7 @@ def expected_rows(tables: Tables, query: Ordered) -> pa.Table | None:
                 return None
         return pa.Table.from_batches(batches, reader.schema)
     except (duckdb.Error, pa.ArrowException, OSError):
-        # What fails while batches come is an OSError.
+        # An error while batches are read is an OSError.
         return None
 
 
@@ -162,7 +162,7 @@ def plan_text(tables: Tables, query: Ordered) -> Any:
 
 
 def in_some_case(text: str) -> str:
-    """The query as it is or, of one in five, with its words in capitals here and there: names are the same in any."""
+    """The query; for one in five with random capitals, which do not change the meaning of names."""
     seed = zlib.crc32(text.encode())
     if seed % 5:
         return text
@@ -175,7 +175,7 @@ _CASES = (str.lower, str.upper, str.title)
 
 
 def engine_rows(tables: Tables, plan: Any, way: Way) -> pa.Table:
-    """The engine's answer."""
+    """qcore's answer."""
     bound = bind_sources(plan.plan, tables.sources(way.split_rows))
     statistics = {id(scan.source): scan.source.statistics() for scan in bound.walk() if isinstance(scan, p.Scan)}
 
@@ -190,7 +190,7 @@ def engine_rows(tables: Tables, plan: Any, way: Way) -> pa.Table:
 
 
 def rewritten(plan: p.PlanNode, rng: random.Random) -> p.PlanNode:
-    """The plan with other joins and more exchanges, for the same rows."""
+    """The plan with other joins and more exchanges that returns the same rows."""
     ids = NodeIds.of_plan(plan)
 
     def change(node: p.PlanNode) -> p.PlanNode:
@@ -208,12 +208,12 @@ def rewritten(plan: p.PlanNode, rng: random.Random) -> p.PlanNode:
     return change(plan)
 
 
-# Nodes that do not mind the order in which rows come.
+# Nodes whose result does not depend on the order of their input.
 UNORDERED = (p.Aggregate, p.Window, p.HashJoin, p.NestedLoopJoin, p.OrderBy, p.TopN)
 
 
 def exchange_node(node: p.PlanNode, ids: NodeIds, rng: random.Random) -> p.PlanNode:
-    """The node, perhaps behind an exchange."""
+    """The node, sometimes below an exchange."""
     if rng.random() < 0.7:
         return node
     kind = rng.choice(["hash", "round_robin", "gather"])
@@ -225,12 +225,12 @@ def exchange_node(node: p.PlanNode, ids: NodeIds, rng: random.Random) -> p.PlanN
 
 
 def hashable(type_: pa.DataType) -> bool:
-    """Whether an exchange may go by such a column."""
+    """Whether an exchange may partition by a column of this type."""
     return not pa.types.is_nested(type_)
 
 
 def as_nested_loop(node: p.HashJoin) -> p.PlanNode:
-    """The same join by comparing all pairs."""
+    """The same join as a nested loop."""
     names = [*node.left.schema.names, *node.right.schema.names]
     if node.kind.startswith("null_aware") or len(set(names)) < len(names):
         return node
@@ -246,7 +246,7 @@ def as_nested_loop(node: p.HashJoin) -> p.PlanNode:
 
 @dataclass(frozen=True)
 class Difference:
-    """What went wrong: `kind` is the same for the same fault, as far as can be told."""
+    """A difference. Differences of one `kind` probably have the same cause."""
 
     kind: str
     text: str
@@ -254,7 +254,7 @@ class Difference:
 
 
 def difference(tables: Tables, query: Ordered, ways: Sequence[Way], expected: pa.Table) -> Difference | None:
-    """What the engine does otherwise than DuckDB, or None. A query that it refuses is a difference."""
+    """The difference of qcore's answer from DuckDB's, or None. A query that qcore refuses is a difference."""
     try:
         plan = plan_text(tables, query)
     except PlanError as error:
@@ -276,7 +276,7 @@ def _difference(tables: Tables, query: Ordered, plan: Any, way: Way, expected: p
     try:
         assert_same_rows(actual, expected)
         if query.keys:
-            # Rows of equal keys may stand in any order.
+            # Rows with equal keys may have any order.
             names = [name for name, _, _ in query.keys]
             assert_same_rows(actual.select(names), expected.select(names), ordered=True)
     except AssertionError as error:
@@ -285,6 +285,6 @@ def _difference(tables: Tables, query: Ordered, plan: Any, way: Way, expected: p
 
 
 def shorten_error(error: Exception) -> str:
-    """An error's text without what changes from case to case."""
+    """The text of an error without the parts that differ from case to case."""
     text = str(error).split("\n", 1)[0]
     return "".join("#" if char.isdigit() else char for char in text)[:60]

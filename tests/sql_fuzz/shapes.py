@@ -1,4 +1,4 @@
-"""Shapes of queries that are made in modules of their own, and how often each."""
+"""Shapes of queries from modules of their own, and the weight of each."""
 
 from __future__ import annotations
 

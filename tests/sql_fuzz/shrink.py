@@ -1,4 +1,4 @@
-"""Cutting a failing case down: the query piece by piece, the tables row by row, the way to the plainest that fails."""
+"""Reduction of a failing case: the query by its parts, the tables by rows, the way to the plainest one that fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS_MAX = 90.0
 
 @dataclass(frozen=True)
 class Case:
-    """Tables, a query over them, and a way to run it."""
+    """Tables, a query over them, and a way to run the query."""
 
     tables: tuple[TableData, ...]
     query: Ordered
@@ -48,7 +48,7 @@ Failing = Callable[[Case], "Difference | None"]
 
 
 def fault(case: Case) -> Difference | None:
-    """What is wrong with a case, alone."""
+    """The difference of a case that runs alone."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             tables = Tables(case.tables, Path(folder))
@@ -62,7 +62,7 @@ def fault(case: Case) -> Difference | None:
 
 
 def shrunk(case: Case, wanted: Difference, failing: Failing = fault) -> Case:
-    """The smallest case found that fails in the same manner."""
+    """The smallest case found with the same kind of difference."""
     deadline = time.monotonic() + SECONDS_MAX
 
     def fails(candidate: Case) -> bool:
@@ -83,7 +83,7 @@ def shrunk(case: Case, wanted: Difference, failing: Failing = fault) -> Case:
 def _reduce_case(
     case: Case, step: Callable[[Case], Iterator[Case]], fails: Callable[[Case], bool], deadline: float
 ) -> tuple[Case, bool]:
-    """The case after every step of one sort that keeps it failing."""
+    """The case after all steps of one kind that leave the difference."""
     better, again = False, True
     while again:
         again = False
@@ -120,52 +120,52 @@ def _smaller_queries(case: Case) -> Iterator[Case]:
     elif query.keys:
         yield replace(case, query=replace(query, keys=()))
         if len(query.keys) > 1:
-            for place in range(len(query.keys)):
-                keys = query.keys[:place] + query.keys[place + 1 :]
+            for position in range(len(query.keys)):
+                keys = query.keys[:position] + query.keys[position + 1 :]
                 yield replace(case, query=replace(query, keys=keys))
     for tree in smaller(query.tree):
         yield replace(case, query=replace(query, tree=tree))
 
 
 def _fewer_tables(case: Case) -> Iterator[Case]:
-    for place in range(len(case.tables)):
+    for position in range(len(case.tables)):
         if len(case.tables) > 1:
-            yield replace(case, tables=case.tables[:place] + case.tables[place + 1 :])
+            yield replace(case, tables=case.tables[:position] + case.tables[position + 1 :])
 
 
-def _with_table(case: Case, place: int, data: pa.Table) -> Case:
+def _with_table(case: Case, position: int, data: pa.Table) -> Case:
     changed: Sequence[TableData] = [
-        table.with_data(data) if i == place else table for i, table in enumerate(case.tables)
+        table.with_data(data) if i == position else table for i, table in enumerate(case.tables)
     ]
     return replace(case, tables=tuple(changed))
 
 
 def _fewer_rows(case: Case) -> Iterator[Case]:
-    for place, table in enumerate(case.tables):
+    for position, table in enumerate(case.tables):
         data, size = table.data, table.data.num_rows
         while size:
             for start in range(0, data.num_rows, size):
                 rest = pa.concat_tables([data.slice(0, start), data.slice(start + size)])
-                yield _with_table(case, place, rest)
+                yield _with_table(case, position, rest)
             size //= 2
 
 
 def _fewer_columns(case: Case) -> Iterator[Case]:
     text = case.query.sql("qcore")
-    for place, table in enumerate(case.tables):
+    for position, table in enumerate(case.tables):
         names = table.data.column_names
         unused = [name for name in names if f".{name}" not in text]
-        # One must stay.
+        # One table must stay.
         unused = unused[1:] if len(unused) == len(names) else unused
         if unused:
-            yield _with_table(case, place, table.data.drop_columns(unused))
+            yield _with_table(case, position, table.data.drop_columns(unused))
 
 
 def _plainer_data(case: Case) -> Iterator[Case]:
-    for place, table in enumerate(case.tables):
+    for position, table in enumerate(case.tables):
         data = table.data
         if any(column.num_chunks > 1 for column in data.columns):
-            yield _with_table(case, place, data.combine_chunks())
+            yield _with_table(case, position, data.combine_chunks())
         for i, column in enumerate(data.schema):
             if pa.types.is_dictionary(column.type) or column.type in (pa.string_view(), pa.large_string()):
-                yield _with_table(case, place, data.set_column(i, column.name, data.column(i).cast(pa.string())))
+                yield _with_table(case, position, data.set_column(i, column.name, data.column(i).cast(pa.string())))

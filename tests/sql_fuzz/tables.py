@@ -1,4 +1,4 @@
-"""Random tables for random queries: small domains, so that joins meet; every type, layout and cut into batches."""
+"""Random tables: small domains, so that joins find matches, and every type, layout and division into batches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXT_LAYOUTS = (
     pa.run_end_encoded(pa.int32(), pa.string()),
 )  # fmt: skip
 SIZES = (0, 1, 2, 3, 5, 8, 8, 13, 13, 20, 20, 30, 40)
-# Past the vectors of 2,048 rows.
+# More than a vector, which has 2,048 rows.
 BIG = 2500
 
 
@@ -63,7 +63,7 @@ class Kind:
 INT, UBIG, FLOAT, TEXT, BOOL = Kind("int"), Kind("ubig"), Kind("float"), Kind("text"), Kind("bool")
 DATE, TIMESTAMP, NULL, BLOB = Kind("date"), Kind("timestamp"), Kind("null"), Kind("blob")
 TIME, MILLIS = Kind("time"), Kind("millis")
-# Lists, by what their elements are.
+# Lists, by the kind of their elements.
 INTS, TEXTS = Kind("ints"), Kind("texts")
 ELEMENTS = {INTS: INT, TEXTS: TEXT}
 # Timestamps with a zone, each in its own; all of a case are in one.
@@ -88,14 +88,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class TableData:
-    """A table of a case. `id` is its first column, unique and not null."""
+    """A table of a case. Its first column, `id`, is unique and not null."""
 
     name: str
     data: pa.Table
     facts: dict[str, Facts]
 
     def with_data(self, data: pa.Table) -> TableData:
-        """The same table with other rows or layouts."""
+        """The table with other rows or layouts."""
         return replace(self, data=data)
 
 
@@ -129,7 +129,7 @@ def _random_table(rng: random.Random, name: str, n_rows: int, zoned: Kind) -> Ta
 
 
 def _random_column(rng: random.Random, zoned: Kind) -> tuple[pa.DataType, list[Any], Facts]:
-    """A type, the values to draw from, and what is known of them."""
+    """A type, the values to choose from, and the facts known about them."""
     family = rng.choice(
         ["int"] * 6 + ["float"] * 3 + ["text"] * 4 + ["decimal"] * 3 + ["date", "date", "timestamp", "bool", "bool"]
         + ["ubig", "null", "blob", "time", "ints", "ints", "texts", "instant", "instant"]
@@ -153,7 +153,7 @@ def _random_column(rng: random.Random, zoned: Kind) -> tuple[pa.DataType, list[A
     if family == "timestamp":
         # Parquet has no seconds, and DuckDB no nanoseconds that reach the year 1700.
         unit = rng.choice(["us", "us", "us", "ms"])
-        # Milliseconds meet their own kind: constants have microseconds.
+        # Milliseconds are compared with milliseconds only, because constants have microseconds.
         return pa.timestamp(unit), _some(rng, _in_unit(unit), few), Facts(TIMESTAMP if unit == "us" else MILLIS)
     if family == "instant":
         instants = [time.replace(tzinfo=datetime.UTC) for time in _some(rng, MOMENTS, few)]
@@ -197,7 +197,7 @@ def _integers(rng: random.Random) -> tuple[pa.DataType, list[Any], Facts]:
 
 
 def _lists(rng: random.Random, kind: Kind) -> tuple[pa.DataType, list[Any], Facts]:
-    """Empty lists, long ones, ones with nulls."""
+    """Lists: empty ones, long ones, and ones with nulls."""
     layout = rng.choice([pa.list_, pa.list_, pa.large_list])
     values: list[Any] = [None, *range(-2, 6)] if kind == INTS else [None, *WORDS]
     pool = [[rng.choice(values) for _ in range(length)] for length in (0, 1, 1, 2, 3, 7)]
@@ -211,7 +211,7 @@ def _decimals(rng: random.Random, few: bool) -> tuple[pa.DataType, list[Any], Fa
     pool = _some(rng, small, few)
     bound = 10**5
     if rng.random() < 0.3:
-        # Room for sums of a few thousand.
+        # Sums of a few thousand values fit.
         bound = max(bound, limit // 10**6)
         pool += [rng.randint(-bound, bound) for _ in range(4)]
     values = [Decimal(value).scaleb(-kind.scale) for value in pool]
@@ -219,7 +219,7 @@ def _decimals(rng: random.Random, few: bool) -> tuple[pa.DataType, list[Any], Fa
 
 
 def _in_unit(unit: str) -> list[datetime.datetime]:
-    """TIMES without what the unit cannot hold."""
+    """The values of TIMES that the unit can hold."""
     step = 1 if unit == "us" else 1000
     return sorted({time.replace(microsecond=time.microsecond // step * step) for time in TIMES})
 
@@ -240,7 +240,7 @@ def _array(rng: random.Random, n_rows: int, type_: pa.DataType, pool: list[Any],
 
 
 def _cut(rng: random.Random, table: pa.Table) -> pa.Table:
-    """The table in other batches: one, even ones, ragged ones with empty ones among them."""
+    """The table in one batch, in equal batches, or in batches of random sizes, some of them empty."""
     shape = rng.random()
     if shape < 0.4 or not table.num_rows:
         return table

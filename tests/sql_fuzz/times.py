@@ -1,4 +1,4 @@
-"""Random dates, timestamps and instants, and numbers of them."""
+"""Random expressions of dates, timestamps and instants, and of numbers taken from them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CLOCK_UNITS = (*DAY_UNITS, "hour", "minute", "second")
 
 
 def date(make: Expressions, depth: int) -> Value:
-    """A date."""
+    """A random expression of dates."""
     rng = make.rng
     facts = Facts(DATE)
     shape = rng.random()
     if shape < 0.35:
-        # A date and an interval are a timestamp there, a date here.
+        # DuckDB adds an interval to a date as a timestamp, qcore as a date.
         step = f" {rng.choice('+-')} {interval(rng, ('day', 'month', 'year'))}"
         return compose(facts, "cast((", make.leaf(DATE).tree, step, ") as date)")
     if shape < 0.42:
@@ -35,13 +35,13 @@ def date(make: Expressions, depth: int) -> Value:
     if shape < 0.8:
         return compose(facts, "cast(", make.value(_with_clock(make), depth).tree, " as date)")
     if shape < 0.9:
-        # Of texts with years in other notations the engines read different ones.
+        # The engines accept different notations of years.
         return compose(facts, "try_cast(", (make.column(TEXT) or make.literal(TEXT)).tree, " as date)")
     return make.leaf(DATE)
 
 
 def timestamp(make: Expressions, depth: int) -> Value:
-    """A timestamp without a zone."""
+    """A random expression of timestamps without a time zone."""
     rng = make.rng
     facts = Facts(TIMESTAMP)
     shape = rng.random()
@@ -71,7 +71,7 @@ def timestamp(make: Expressions, depth: int) -> Value:
 
 
 def instant(make: Expressions, kind: Kind, depth: int) -> Value:
-    """A timestamp with the zone of the kind, which is the session's there."""
+    """A random expression of timestamps with the kind's time zone, which is DuckDB's session zone."""
     rng = make.rng
     facts = Facts(kind)
     shape = rng.random()
@@ -86,7 +86,7 @@ def instant(make: Expressions, kind: Kind, depth: int) -> Value:
 
 
 def number(make: Expressions, depth: int) -> Value:
-    """A part of a date or time, or how far apart two are."""
+    """A number: a part of a date or time, or a difference of two."""
     rng = make.rng
     shape = rng.random()
     if shape < 0.6:
@@ -105,7 +105,7 @@ def number(make: Expressions, depth: int) -> Value:
 
 
 def interval(rng: random.Random, units: tuple[str, ...], least: int = 0) -> str:
-    """An interval of one unit, or of some."""
+    """An interval of one or several units."""
     if least or rng.random() < 0.7:
         return f"interval '{rng.randint(least, 14)}' {rng.choice(units)}"
     picked = [unit for unit in units if rng.random() < 0.5] or [units[0]]
@@ -113,6 +113,6 @@ def interval(rng: random.Random, units: tuple[str, ...], least: int = 0) -> str:
 
 
 def _with_clock(make: Expressions) -> Kind:
-    """A kind of timestamps."""
+    """A random kind of timestamps."""
     found = make.present_kind((TIMESTAMP, *INSTANTS))
     return TIMESTAMP if found == INT else found

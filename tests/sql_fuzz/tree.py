@@ -1,4 +1,4 @@
-"""A query as a tree of texts that can be written in either dialect and cut down piece by piece."""
+"""A query as a tree of texts that can be written in either dialect and reduced part by part."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ class Tree:
         return "".join(_text(part, dialect) for part in self.parts)
 
     def children(self) -> list[Tree]:
-        """The parts that are trees."""
+        """The parts of the tree that are trees."""
         return [part for part in self.parts if isinstance(part, Tree)]
 
     def with_children(self, children: Sequence[Tree]) -> Tree:
-        """The same over other trees."""
+        """The same tree with other children."""
         left = iter(children)
         return Tree(self.sort, *(next(left) if isinstance(part, Tree) else part for part in self.parts))
 
     def size(self) -> int:
-        """Number of trees in it."""
+        """The number of trees in this one."""
         return 1 + sum(child.size() for child in self.children())
 
     def walk(self) -> Iterator[Tree]:
-        """It and all below it, parents first."""
+        """This tree and all below it, parents first."""
         yield self
         for child in self.children():
             yield from child.walk()
 
 
 class Listed(Tree):
-    """Trees with a separator, of which all but `minimum` may go; none at all is no text."""
+    """Trees with a separator. All but `minimum` may be dropped. Without any tree there is no text."""
 
     __slots__ = ("separator", "minimum", "before", "after")
 
@@ -69,12 +69,12 @@ class Listed(Tree):
         return self.before + self.separator.join(_text(part, dialect) for part in self.parts) + self.after
 
     def with_children(self, children: Sequence[Tree]) -> Listed:
-        """The same with other items."""
+        """The same list with other items."""
         return Listed(children, self.separator, self.minimum, self.before, self.after)
 
 
 class Fixed(Tree):
-    """A tree that is never cut down: what makes an answer unique depends on all of it."""
+    """A tree that is never reduced, because the answer is unique only with all of it."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class Fixed(Tree):
         super().__init__("", *parts)
 
     def with_children(self, children: Sequence[Tree]) -> Fixed:
-        """Itself."""
+        """This tree."""
         return self
 
 
@@ -99,7 +99,7 @@ def _text(part: Part, dialect: str) -> str:
     return part.sql(dialect)
 
 
-# What a value of a sort shrinks to at last.
+# The last text to which a value of a sort is reduced.
 SIMPLEST = {
     "int": ("null::bigint", "1"),
     "float": ("null::double", "1.0::double"),
@@ -111,7 +111,7 @@ SIMPLEST = {
 
 
 def smaller(tree: Tree) -> Iterator[Tree]:
-    """Trees with one step less, the biggest steps first."""
+    """Trees that are one step smaller, those with the largest steps first."""
     if isinstance(tree, Fixed):
         return
     if tree.sort:
@@ -130,6 +130,6 @@ def smaller(tree: Tree) -> Iterator[Tree]:
                     yield tree.with_children(rest)
         if tree.minimum == 0 and len(children) == 1:
             yield tree.with_children([])
-    for place, child in enumerate(children):
+    for position, child in enumerate(children):
         for less in smaller(child):
-            yield tree.with_children([*children[:place], less, *children[place + 1 :]])
+            yield tree.with_children([*children[:position], less, *children[position + 1 :]])

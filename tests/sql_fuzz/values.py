@@ -1,4 +1,4 @@
-"""Values that expressions are made of: what is written, and what is known of it."""
+"""Values of expressions: their texts, and the facts known about them."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ SELECTABLE = (INT, INT, INT, FLOAT, TEXT, TEXT, DATE, TIMESTAMP, BOOL, *DECIMALS
 
 @dataclass(frozen=True)
 class Value:
-    """An expression and what is known of its values."""
+    """An expression and the facts known about its values."""
 
     tree: Tree
     facts: Facts
 
     @property
     def kind(self) -> Kind:
-        """Its kind."""
+        """The kind of the value."""
         return self.facts.kind
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as the scope names it."""
+    """A column under its name in the scope."""
 
     name: str
     facts: Facts
 
     def value(self) -> Value:
-        """A reference to it."""
+        """A reference to the column."""
         return Value(Tree(str(self.facts.kind), self.name), self.facts)
 
 
 def compose(facts: Facts, *parts: Part) -> Value:
-    """A value of these facts, written as `parts`."""
+    """A value with these facts and the text of `parts`."""
     return Value(Tree(str(facts.kind), *parts), facts)
 
 
@@ -72,17 +72,17 @@ def quote_text(text: str) -> str:
 
 
 def else_clause(tree: Tree | None) -> Listed:
-    """ELSE, or nothing."""
+    """An ELSE clause, or nothing."""
     return Listed([] if tree is None else [tree], minimum=0, before=" else ")
 
 
 def merged_facts(values: Sequence[Value]) -> Facts:
-    """Facts that hold for any of the values."""
+    """Facts that hold for all of the values."""
     return merge_facts([value.facts for value in values])
 
 
 def merge_facts(facts: Sequence[Facts]) -> Facts:
-    """Facts that hold where any of these do."""
+    """Facts that hold for each value for which one of these holds."""
     return Facts(
         facts[0].kind,
         max(f.limit for f in facts),
