@@ -19,7 +19,7 @@ def plain() -> PyBatch:
 
 
 def dictionary() -> PyBatch:
-    """Of 8-bit indices, which the engine copies: a test may overwrite them."""
+    """A dictionary column with 8-bit indices. The engine copies them, so a test may overwrite them."""
     indices = pa.array([0, 1, 2, 1], pa.int8())
     column = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b", "c"]))
     return PyBatch.from_arrow(pa.record_batch({"x": column}))

@@ -1,4 +1,4 @@
-"""Each call's time is charged to the operator that was called: scripted operators, one of which is slow (SPEC V14)."""
+"""The time of a call is charged to the operator that was called. One of the scripted operators is slow (SPEC V14)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TIMINGS = ("add_input", "get_output", "finish", "is_blocked")
 
 
 def burn() -> None:
-    """Processor time of this thread, which nobody else on the machine can stretch."""
+    """Use processor time of this thread, which other processes of the machine do not lengthen."""
     until = time.thread_time() + BURN_SECONDS
     while time.thread_time() < until:
         pass
 
 
 class Slow:
-    """A log that burns at one call of one operator, once."""
+    """A log that uses processor time once, at one call of one operator."""
 
     def __init__(self, operator: str, call: str, at: int = 1, how: Any = burn) -> None:
         self.wanted = (operator, call)
@@ -52,7 +52,7 @@ def chain(log: Any, source: list[Any], **middle: Any) -> list[FakeOperator]:
 
 
 def run(operators: list[FakeOperator], expect: Any = None) -> list[dict[str, Any]]:
-    """Figures after a run on this thread; blocked operators are woken."""
+    """Run on this thread and return the counters. Blocked operators are woken."""
     task = Task([[operators]])
     try:
         while True:
@@ -68,7 +68,7 @@ def run(operators: list[FakeOperator], expect: Any = None) -> list[dict[str, Any
 
 
 def where_time_went(counters: list[dict[str, Any]], clock: str = "cpu_nanos") -> dict[tuple[str, str], int]:
-    """(operator, timing) of what took more than half of what was burnt."""
+    """The (operator, counter) pairs that have more than half of the processor time used by burn()."""
     times = {(operator["name"], timing): operator[timing][clock] for operator in counters for timing in TIMINGS}
     return {key: nanos for key, nanos in times.items() if nanos > BURN_SECONDS * 0.5e9}
 
@@ -93,7 +93,7 @@ SLOW_CALLS = [
 
 @pytest.mark.parametrize(("operator", "call", "timing"), SLOW_CALLS)
 def test_v14_a_slow_call_is_charged_to_who_was_slow_and_nobody_else(operator: str, call: str, timing: str) -> None:
-    """V14: add_input, get_output, finish; opening and closing count with the latter two."""
+    """V14: add_input, get_output and finish. Opening counts as get_output, closing as finish."""
     counters = run(chain(Slow(operator, call), [OUTPUT, OUTPUT]))
     charged = where_time_went(counters)
     assert list(charged) == [(operator, timing)]
@@ -102,7 +102,7 @@ def test_v14_a_slow_call_is_charged_to_who_was_slow_and_nobody_else(operator: st
 
 @pytest.mark.parametrize("operator", ["source", "middle"])
 def test_v14_a_slow_answer_that_it_is_blocked_is_its_own(operator: str) -> None:
-    """V14: asking takes the processor (is_blocked); waiting does not, and is counted by reason."""
+    """V14: is_blocked takes processor time. Waiting does not, and is counted by reason."""
     script = [SPLIT, OUTPUT]
     operators = chain(Slow(operator, "get_output"), script if operator == "source" else [OUTPUT])
     if operator == "middle":
@@ -114,21 +114,21 @@ def test_v14_a_slow_answer_that_it_is_blocked_is_its_own(operator: str) -> None:
 
 
 def test_v14_abandon_is_charged_to_who_is_abandoned() -> None:
-    """V14, V8: the operators upstream of one that stops early pay for their own leaving."""
+    """V14, V8: operators upstream of one that stops early are charged for their own abandon()."""
     operators = chain(Slow("source", "abandon"), [OUTPUT] * 3)
     operators[1] = FakeOperator("middle", [NEEDS_INPUT, Poll.FINISHED], log=operators[0].log)
     assert list(where_time_went(run(operators))) == [("source", "finish")]
 
 
 def test_v14_sleep_is_wall_time_and_no_processor_time() -> None:
-    """V14: both clocks; a call that sleeps takes the one alone."""
+    """V14: a call that sleeps takes wall time only."""
     counters = run(chain(Slow("middle", "add_input", how=lambda: time.sleep(BURN_SECONDS)), [OUTPUT]))
     assert ("middle", "add_input") in where_time_went(counters, "wall_nanos")
     assert not where_time_went(counters)
 
 
 def test_v14_each_wait_is_counted_by_its_reason() -> None:
-    """V14, V7: blockedWallNanos of every reason there is."""
+    """V14, V7: the blocked time of each reason."""
     reasons = [reason for reason in BlockReason if reason is not BlockReason.NOT_BLOCKED]
     names = ["split", "join_build", "producer", "consumer", "memory", "peers", "yield", "user"]
     counters = run(chain([], [(reason,) for reason in reasons]))
@@ -143,7 +143,7 @@ def test_v14_each_wait_is_counted_by_its_reason() -> None:
 
 @pytest.mark.parametrize("end", ["error", "cancel", "early finish"])
 def test_v14_figures_are_there_however_it_ended(end: str) -> None:
-    """V14: rows, calls and times of a driver that failed, was cancelled or stopped early are not lost."""
+    """V14: the counters of a driver that failed, was cancelled or stopped early are kept."""
     if end == "error":
         counters = run(chain([], [OUTPUT, OUTPUT, ValueError("on purpose")]), ExecutionError)
     elif end == "early finish":
@@ -175,7 +175,7 @@ def test_v14_figures_are_there_however_it_ended(end: str) -> None:
 
 
 def test_v14_drivers_are_told_apart_and_summed() -> None:
-    """V14: per operator and driver."""
+    """V14: counters of each driver, and their sums."""
     drivers = [chain([], [OUTPUT] * n) for n in (1, 4)]
     task = Task([drivers])
     task.run_on_caller(timeout=50)

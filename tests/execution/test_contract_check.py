@@ -1,4 +1,4 @@
-"""Checked mode: whoever breaks the operator contract is named (SPEC V5, V7, D8, G5)."""
+"""Checked mode names an operator that breaks the contract (SPEC V5, V7, D8, G5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 class OnCall:
-    """A log that does something when one call is noted."""
+    """A log that calls a function when one call is recorded."""
 
     def __init__(self, call: str, action: Any) -> None:
         self.call, self.action = call, action
@@ -61,7 +61,7 @@ def test_a_batch_of_another_schema_than_declared() -> None:
 
 
 def test_blocking_without_leaving_the_token() -> None:
-    """V7: nobody would wake it, so it is no wait but a hang."""
+    """V7: an operator that is blocked without a token would never be woken."""
     with raises_broken("source", "without registering its wait token, so nothing would wake it"):
         run(source(USER, breaks="no_token"), sink())
 
@@ -84,7 +84,7 @@ def test_close_allocates_nothing() -> None:
 
 @pytest.mark.parametrize("end", ["close", "abandon"])
 def test_an_end_calls_nobody(end: str) -> None:
-    """D8: what an operator's end may not do, whoever helps it."""
+    """D8: abandon() and close() may not call other operators."""
     refused: list[ExecutionError] = []
 
     def meddle() -> None:
@@ -142,7 +142,7 @@ def test_asking_upstream_when_no_input_is_needed() -> None:
         except ExecutionError as error:
             told.append(str(error))
 
-    # As it is opened the sink has not yet said that it needs input.
+    # When it is opened the sink has not yet answered needs_input.
     task = Task([[[source(OUTPUT), sink(log=OnCall("open", meddle))]]])
     task.run_on_caller(timeout=50)
     assert "source (node source-node)" in told[0]
@@ -156,13 +156,13 @@ def test_a_finished_driver_is_never_run() -> None:
 
 
 def test_a_turn_that_no_wake_up_asked_for() -> None:
-    """G5: an operator that writes its token's state is queued twice, which the task notices."""
+    """G5: the task notices that an operator wrote the state of its token and was queued twice."""
     with pytest.raises(ExecutionError, match=r"source .*run without having been woken"):
         run(source(YIELDED, USER, USER, USER, breaks="own_state"), sink())
 
 
 def test_wake_ups_coalesce() -> None:
-    """G5: however often a blocked driver is woken, it runs once."""
+    """G5: a blocked driver that is woken several times runs once."""
     scheduler, resource = Scheduler(1), Resource()
     try:
         task = Task([[[Sleeper(resource, 50), sink()]]], scheduler=scheduler)
@@ -181,7 +181,7 @@ def test_wake_ups_coalesce() -> None:
 
 
 def test_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No check stands between driver and operator then."""
+    """Without checked mode there is no check between driver and operator."""
     monkeypatch.setenv("QCORE_DEBUG", "0")
     task = run(source(OUTPUT), FakeOperator("middle", relay=True, breaks="never_leaves"), sink())
     assert "locks" not in task.stats()["pipelines"][0]["operators"][0]

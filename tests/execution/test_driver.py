@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 class Chain:
-    """Fake operators that write one log."""
+    """A chain of fake operators with a common log."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, str]] = []
@@ -55,7 +55,7 @@ def chain_of(*names: str, **options: Any) -> Chain:
 
 
 def test_a_batch_goes_down_before_the_next_is_asked_for() -> None:
-    """V6: the promised sequence."""
+    """V6: the calls have the documented order."""
     chain = Chain()
     chain.add("source", OUTPUT, OUTPUT)
     chain.add("middle", relay=True)
@@ -151,7 +151,7 @@ def test_refusing_for_ever_is_reported() -> None:
 
 
 def test_neither_blocked_nor_finished_nor_hungry_is_an_error_with_a_name() -> None:
-    """SPEC V6: an error that names the operator, never a spin."""
+    """SPEC V6: the driver raises an error that names the operator, and does not spin."""
     chain = Chain()
     chain.add("source", OUTPUT)
     chain.add("middle", needs_input=False)
@@ -286,7 +286,7 @@ def test_a_wake_up_before_blocked_is_answered_is_not_lost() -> None:
 
 
 def test_waiting_shows_in_the_figures_while_it_lasts() -> None:
-    """SPEC V14: at any time."""
+    """SPEC V14: counters include a wait that is not over."""
     chain = Chain()
     chain.add("source", SPLIT)
     chain.add("sink")
@@ -341,7 +341,7 @@ def test_a_forgotten_task_closes_its_operators() -> None:
 
 
 def test_d8_in_a_cycle_operators_are_abandoned_then_closed() -> None:
-    """D8: each once, sink first, though only the garbage collector ends it."""
+    """D8: operators are abandoned and closed once, the sink first, also if the garbage collector ends the driver."""
     chain = chain_of("source", "sink")
     cycle: list[Any] = [Task([[chain.operators]])]
     cycle.append(cycle)

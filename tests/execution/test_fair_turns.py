@@ -20,14 +20,14 @@ PLANS: dict[str, Callable[[PlanBuilder], PlanBuilder]] = {
 
 
 def sorting(task: qcore.Task) -> bool:
-    """Whether all rows have come to the operator that sorts them: from then on nobody has waited so far."""
+    """Whether the sort has all rows, and begins the long call."""
     operators = [operator for pipeline in task.stats()["pipelines"] for operator in pipeline["operators"]]
     return any(o["name"] in ("OrderBy", "Window") and o["input_rows"] == N_ROWS for o in operators)
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_v7_a_sort_lets_others_be_served(name: str) -> None:
-    """V7: to put rows in order is one call, which others do not wait for."""
+    """V7: the sort of all rows is one call. Other queries do not wait for its end."""
     random = np.random.default_rng(1)
     rows = pa.table({"k": random.integers(0, 1 << 30, N_ROWS), "v": random.integers(0, 100, N_ROWS)})
     session = qcore.Session(threads=1)

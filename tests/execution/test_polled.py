@@ -20,7 +20,7 @@ SPLIT = (BlockReason.WAIT_FOR_SPLIT,)
 
 
 class Waker:
-    """Counts wakes."""
+    """A waker that counts its calls."""
 
     def __init__(self) -> None:
         self.n_wakes = 0

@@ -118,7 +118,7 @@ def test_many_tasks_share_few_threads_fairly() -> None:
 
 
 def test_v7_two_hundred_tasks_of_four_drivers_on_two_threads() -> None:
-    """Each gets turn after turn while none ends, and none gets many more than another."""
+    """All drivers get turns while none ends, and none gets many more turns than another."""
     scheduler = Scheduler(2)
     tasks = []
     try:
@@ -170,7 +170,7 @@ def test_more_drivers_than_the_queue_held_before() -> None:
 
 
 def in_long_calls(scheduler: Scheduler, count: int) -> tuple[list[LongCall], list[Task]]:
-    """Tasks that are each in the middle of one call, which looks at its account and does not come back."""
+    """Tasks that are in a long call, which checks its account but does not return."""
     sources, tasks = [], []
     for _ in range(count):
         account = Account()
@@ -184,7 +184,7 @@ def in_long_calls(scheduler: Scheduler, count: int) -> tuple[list[LongCall], lis
 
 
 def test_v7_others_are_served_while_a_call_lasts(scheduler: Scheduler) -> None:
-    """V7: as many long calls as there are threads, and more; each driver begins, and small tasks end, during them."""
+    """V7: there are more long calls than threads. Meanwhile each driver begins, and small tasks end."""
     sources, tasks = in_long_calls(scheduler, scheduler.n_threads + 3)
     assert all(source.is_inside for source in sources)
     for _ in range(20):
@@ -198,7 +198,7 @@ def test_v7_others_are_served_while_a_call_lasts(scheduler: Scheduler) -> None:
 
 
 def test_v7_substitutes_leave_and_are_bounded() -> None:
-    """V7: a substitute serves until the long call is over; sixteen at most for all long calls of a scheduler."""
+    """V7: a substitute thread works until the long call is over. A scheduler has at most sixteen."""
     before = threading.active_count()
     scheduler = Scheduler(1)
     sources, tasks = in_long_calls(scheduler, 17)

@@ -23,12 +23,12 @@ def batch(**columns: tuple[pa.DataType, list[Any]]) -> pa.RecordBatch:
 
 
 def sink_input(*batches: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """What the sink gets of these batches of a source."""
+    """The batches that the sink gets for these batches of a source."""
     return run_chain([], list(batches))
 
 
 def n_binds(*batches: pa.RecordBatch) -> int:
-    """How often the sink is bound while these batches come."""
+    """How often the sink is bound while it gets these batches."""
     log: list[tuple[str, str]] = []
     source = BatchSource(import_batches(list(batches)), Account())
     Task([[[source, FakeOperator("sink", log=log)]]]).run_on_caller(timeout=20)

@@ -50,7 +50,7 @@ def scheduler() -> Iterator[Scheduler]:
 
 
 class Query:
-    """Scans → exchange → [limit] → result, in two pipelines."""
+    """A query of two pipelines: scan, exchange; [limit], result."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ def test_a_limit_above_an_exchange_stops_its_producers(
     query = Query(scheduler, scans=drivers, uppers=drivers, kind="hash", limit=LimitState(count))
     for i in range(4 * drivers):
         query.task.add_split("scan", rows(i * 5000, 5000))
-    # no_more_splits is never said
+    # no_more_splits is never called
     assert len(query.ids(on_caller)) == count
     assert query.task.state == "finished"
     for pipeline in query.task.stats()["pipelines"]:
@@ -268,7 +268,7 @@ def test_cancel_reaches_blocked_drivers(scheduler: Scheduler, on_caller: bool) -
     assert query.task.state == "cancelled"
     assert query.reader.next_batch(1) is None
     query.task.cancel()
-    query.task.add_split("scan", rows(0, 1))  # late, but nobody's fault
+    query.task.add_split("scan", rows(0, 1))  # late, which is not an error
 
 
 def test_cancel_stops_within_a_batch(scheduler: Scheduler) -> None:
@@ -294,7 +294,7 @@ def test_a_timeout_of_ones_own(scheduler: Scheduler) -> None:
 
 
 class Broken:
-    """A stream that fails in the middle."""
+    """A stream that fails after some batches."""
 
     def __init__(self, good: int) -> None:
         self.good = good
@@ -354,7 +354,7 @@ def test_the_first_error_wins(scheduler: Scheduler) -> None:
 
 
 def test_an_error_after_the_answer_does_not_matter(scheduler: Scheduler) -> None:
-    """Work that nobody wants any more cannot spoil a complete answer."""
+    """An error after the answer is complete does not make the query fail."""
     lower = FakeOperator("source", [(BlockReason.WAIT_FOR_USER,), ValueError("late")], source=True)
     task = Task([[[lower, FakeOperator("sink")]], [[FakeOperator("other", source=True), FakeOperator("result")]]])
     assert task.run_on_caller(timeout=10)
@@ -362,7 +362,7 @@ def test_an_error_after_the_answer_does_not_matter(scheduler: Scheduler) -> None
 
 
 def test_an_error_releases_who_waits_for_an_exchange(scheduler: Scheduler) -> None:
-    """D9: the consumer must not take the end that a failure causes for the end of the data."""
+    """D9: the consumer must not take the end of a failed producer for the end of the data."""
     memory, queue = Account(), BatchQueue(1)
     schema = Schema(pa.schema([]))
     log: list[tuple[str, str]] = []
@@ -476,7 +476,7 @@ def test_d8_a_task_never_started_in_a_cycle_is_closed(tmp_path: Path) -> None:
 
 
 def test_d9_waiting_for_a_task_may_fail(scheduler: Scheduler) -> None:
-    """D9: where there is no memory to wait, the task runs on, and may be asked again and stopped."""
+    """D9: if a wait fails for lack of memory, the task runs on, and can be waited for again or stopped."""
     query = Query(scheduler, scans=1, uppers=1)
     query.task.start()
 
