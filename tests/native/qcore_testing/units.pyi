@@ -1,3 +1,5 @@
+from typing import Self
+
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.capsule import PyBatch
@@ -35,7 +37,7 @@ class TokenSet:
 
 @disjoint_base
 class GrowingBuffer:
-    def __init__(self, account: Account, size: int) -> None: ...
+    def __new__(cls, account: Account, size: int) -> Self: ...
     @property
     def size(self) -> int: ...
     @property
