@@ -44,8 +44,9 @@ cdef enum:
 # The bytes of idle blocks that are kept for reuse in any case, in all size classes together. Above it, idle blocks and
 # blocks in use are together at most as many bytes as were in use at one time since the last memory_trim: a query that
 # runs again gets the memory it had, and the process does not hold more than it has needed. A block is freed only if at
-# least half of it is above this: a large block is not given up for a few kilobytes. Fresh pages cost more than most
-# kernels: the kernel's zeroing of them was 37 % of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
+# least half of it is above this: a large block is not given up for a few kilobytes. Spare bytes of blocks in use count
+# as idle, and are never more than this. Fresh pages cost more than most kernels: the kernel's zeroing of them was 37 %
+# of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
 cdef int64_t IDLE_BYTES_MIN = 1 << 28
 
 cdef int64_t structs_live = 0
@@ -125,8 +126,8 @@ cdef void* idle_take(int size_class) noexcept nogil:
 
 
 cdef int64_t idle_bytes_max(int64_t used) noexcept nogil:
-    """The bytes of idle blocks that are kept beside `used` bytes in use."""
-    return max(IDLE_BYTES_MIN, qc_load(&used_bytes_peak) - used)
+    """The bytes of idle blocks that are kept beside `used` bytes in use. Spare bytes count like idle ones."""
+    return max(IDLE_BYTES_MIN - qc_load(&spare_bytes), qc_load(&used_bytes_peak) - used)
 
 
 cdef void free_idle_above(int64_t bytes_max) noexcept nogil:
@@ -156,6 +157,8 @@ cdef void* idle_take_upto(int size_class, int largest, int* taken) noexcept nogi
     cdef void* block
     cdef int block_class
     for block_class in range(size_class, largest + 1):
+        if block_class > size_class and qc_load(&spare_bytes) + ((<int64_t> 1) << block_class) > IDLE_BYTES_MIN:
+            return NULL             # unlike idle blocks, spare bytes cannot make way for others
         block = idle_take(block_class)
         if block != NULL:
             taken[0] = block_class

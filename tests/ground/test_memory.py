@@ -148,3 +148,25 @@ def test_a_large_idle_block_is_not_freed_for_a_few_kilobytes() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_bytes_of_blocks_that_buffers_have_not_grown_into_are_bounded() -> None:
+    """They cannot make way for other blocks, so they are at most the 256 MiB that may stay idle in any case."""
+    code = """if True:
+        from qcore_ext.ground.memory import Account
+        from qcore_testing.units import GrowingBuffer
+
+        MB = 1 << 20
+        account = Account(None)
+        held = [GrowingBuffer(account, 16 * MB) for _ in range(20)]
+        idle = {buffer.address for buffer in held}
+        del held
+        buffers = [GrowingBuffer(account, MB // 2) for _ in range(20)]
+        for buffer in buffers:
+            buffer.grow(MB)
+        # Each of them leaves 15 MiB of its block unused.
+        assert sum(buffer.address in idle for buffer in buffers) == 17, len(idle)
+        print("ok")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
