@@ -45,7 +45,7 @@ cdef enum:
 # blocks in use are together at most as many bytes as were in use at one time since the last memory_trim: a query that
 # runs again gets the memory it had, and the process does not hold more than it has needed. A block is freed only if at
 # least half of it is above this: a large block is not given up for a few kilobytes. Spare bytes of blocks in use count
-# as idle, and are never more than this. Fresh pages cost more than most kernels: the kernel's zeroing of them was 37 %
+# as idle, and are at most this. Fresh pages cost more than most kernels: the kernel's zeroing of them was 37 %
 # of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
 cdef int64_t IDLE_BYTES_MIN = 1 << 28
 
@@ -177,9 +177,10 @@ cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
     if size_class >= CLASS_MIN:
         block = idle_take_upto(size_class, largest, taken)
         if block != NULL:
-            size = ((<int64_t> 1) << taken[0]) - size
+            # Spare bytes first: another thread must not take them for bytes in use, whose peak stays.
+            qc_add(&spare_bytes, ((<int64_t> 1) << taken[0]) - size)
             used = qc_add(&used_bytes, (<int64_t> 1) << taken[0])
-            note_peak(used - qc_add(&spare_bytes, size))
+            note_peak(used - qc_load(&spare_bytes))
             return block
         used = qc_add(&used_bytes, size)
         note_peak(used - qc_load(&spare_bytes))
@@ -198,8 +199,8 @@ cdef void pool_give(void* block, int block_class, int64_t spare) noexcept nogil:
     cdef int64_t size = (<int64_t> 1) << block_class
     cdef int64_t number = 0
     cdef int64_t used
-    qc_add(&spare_bytes, -spare)
     used = qc_add(&used_bytes, -size)
+    qc_add(&spare_bytes, -spare)        # last, as they are added first
     if qc_add(&idle_bytes, size) - idle_bytes_max(used) < size // 2:
         number = stack_pop(&spare_nodes)
         if number == 0 and qc_load(&n_nodes_used) < N_IDLE_NODES - 1:

@@ -14,6 +14,12 @@ from qcore_ext.ground.memory import Account, live_counts, trim_pool
 from qcore_testing.units import GrowingBuffer
 
 
+def run_alone(code: str) -> None:
+    """Run a program, which prints "ok" at its end, in a process whose pool no other test has used."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 def test_nothing_is_counted_that_is_not_held() -> None:
     before = live_counts()
     batch = PyBatch.from_arrow(pa.record_batch({"a": pa.array([1, 2, 3]).slice(1)}))
@@ -58,8 +64,7 @@ def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
         assert live_counts()["idle_bytes"] >> 25 == 1, live_counts()
         print("ok")
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    run_alone(code)
 
 
 def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
@@ -83,8 +88,7 @@ def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
         assert live_counts()["idle_bytes"] >> 25 == 8, live_counts()
         print("ok")
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    run_alone(code)
 
 
 def test_a_buffer_that_grows_takes_a_larger_idle_block_and_grows_in_it() -> None:
@@ -112,8 +116,7 @@ def test_a_buffer_that_grows_takes_a_larger_idle_block_and_grows_in_it() -> None
         assert account.reserved_bytes == 0
         print("ok")
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    run_alone(code)
 
 
 def test_a_buffer_that_cannot_grow_in_its_block_stays_as_it_is() -> None:
@@ -146,8 +149,7 @@ def test_a_large_idle_block_is_not_freed_for_a_few_kilobytes() -> None:
         assert live_counts()["idle_bytes"] == 1 << 28, live_counts()
         print("ok")
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    run_alone(code)
 
 
 def test_bytes_of_blocks_that_buffers_have_not_grown_into_are_bounded() -> None:
@@ -168,5 +170,4 @@ def test_bytes_of_blocks_that_buffers_have_not_grown_into_are_bounded() -> None:
         assert sum(buffer.address in idle for buffer in buffers) == 17, len(idle)
         print("ok")
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    run_alone(code)
