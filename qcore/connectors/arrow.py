@@ -115,7 +115,7 @@ class ArrowTable:
             self._sound.require(self._data, columns, split.start, split.length)
         return TableStream(alignment.table(rows), batch_rows, TRUST_EVERYTHING)
 
-    def store_rows(self, columns: tuple[str, ...]) -> StoredRows | None:
+    def stored_rows(self, columns: tuple[str, ...]) -> StoredRows | None:
         """Return the rows of these columns in the form that drivers read without the GIL.
 
         None for columns that reads convert or check as a whole: nested ones and dictionaries.

@@ -70,7 +70,7 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 
 def _stored_rows(scan: p.Scan) -> StoredRows | None:
     """The rows of a table in memory as drivers read them without the GIL; None if splits must be opened."""
-    stored = getattr(scan.source, "store_rows", None)
+    stored = getattr(scan.source, "stored_rows", None)
     return None if stored is None else stored(scan.columns)
 
 

@@ -158,14 +158,29 @@ def test_a_stream_that_fails() -> None:
 def test_tables_store_what_drivers_read_as_it_is() -> None:
     codes = pa.array(["x", "y"]).dictionary_encode()
     table = ArrowTable(pa.table({"n": [1, 2], "s": ["a", "b"], "l": [[1], [2]], "c": codes}))
-    stored = table.store_rows(("s", "n"))
-    assert stored is not None and stored is table.store_rows(("s", "n"))
+    stored = table.stored_rows(("s", "n"))
+    assert stored is not None and stored is table.stored_rows(("s", "n"))
     for columns in ((), ("l",), ("n", "c"), ("unknown",)):
-        assert table.store_rows(columns) is None
+        assert table.stored_rows(columns) is None
+
+
+def test_scans_of_tables_read_stored_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lowering asks the source for them by name, and opens splits if it has none: both give the same answer."""
+    given: list[StoredRows | None] = []
+    plain = ArrowTable.stored_rows
+
+    def keep(table: ArrowTable, columns: tuple[str, ...]) -> StoredRows | None:
+        given.append(plain(table, columns))
+        return given[-1]
+
+    monkeypatch.setattr(ArrowTable, "stored_rows", keep)
+    result = qcore.sql("select n from t where n > 1", {"t": pa.table({"n": [1, 2]})})
+    assert result.to_arrow().to_pylist() == [{"n": 2}]
+    assert given and None not in given
 
 
 def test_few_selections_are_kept() -> None:
     table = ArrowTable(pa.table({f"c{n}": [n] for n in range(200)}))
     for n in range(200):
-        assert table.store_rows((f"c{n}",)) is not None
+        assert table.stored_rows((f"c{n}",)) is not None
     assert len(table._stored) <= 64
