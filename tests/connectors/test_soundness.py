@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from c_arrays import Producer, part_of
 
 import qcore
-from qcore.connectors.soundness import SoundColumns
+from qcore.connectors.soundness import SoundColumns, require_sound
 
 WORDS = pa.table({"s": [f"text number {i}" for i in range(1000)], "i": list(range(1000))})
 
@@ -73,7 +74,7 @@ def test_a_column_name_that_is_not_utf8(tmp_path: Path) -> None:
 
 
 def test_a_table_is_checked_once() -> None:
-    """Its chunks are known to be sound as long as it lives, in any session."""
+    """Later queries of any session do not check the chunks of the same table again."""
     rows = pa.table({"s": pa.chunked_array([["a", "b"], ["c"]]), "n": [1, 2, 3], "l": [[1], [2], [3]]})
     for _ in range(2):
         qcore.sql("select s, n, l from t", {"t": rows}).to_arrow()
@@ -102,7 +103,7 @@ def test_only_what_a_query_loads_is_checked(type: pa.DataType) -> None:
 
 
 def test_rows_checked_one_by_one_are_remembered_in_the_end() -> None:
-    """Once that has cost as much as to check all rows of the array."""
+    """When checks of single rows have cost as much as one of the array, the array is checked and remembered."""
     n = 8192
     rows = pa.table({"s": ["text"] * n, "i": range(n)})
     session = qcore.Session(threads=1)
@@ -118,7 +119,7 @@ def test_rows_checked_one_by_one_are_remembered_in_the_end() -> None:
 @pytest.mark.parametrize("step", [1, 500])
 @pytest.mark.parametrize("start", [0, 5])
 def test_a_fault_is_found_wherever_a_query_reads_it(type: pa.DataType, step: int, start: int) -> None:
-    """The faulty row is found by who loads it, alone or among others; a query that does not is right."""
+    """A query that loads the malformed row fails, for one row or many. Other queries give right rows."""
     for row in (0, 2047, 2048, 4999):
         raw = bytearray(b"a" * 5000)
         raw[row] = 0xFF
@@ -139,7 +140,7 @@ def test_a_fault_is_found_wherever_a_query_reads_it(type: pa.DataType, step: int
 
 
 def test_dates_that_python_cannot_hold() -> None:
-    """Q5: Arrow has years that Python has not."""
+    """Q5: Arrow has dates in years that Python's dates do not have."""
     rows = pa.table({"fine": [1], "d": pa.array([2**31 - 1], pa.int32()).view(pa.date32())})
     result = qcore.sql("select fine, d from t", {"t": rows})
     assert pc.cast(result.to_arrow()["d"], pa.int32()).to_pylist() == [2**31 - 1]
@@ -148,9 +149,37 @@ def test_dates_that_python_cannot_hold() -> None:
 
 
 def test_a_column_of_nulls_that_says_it_holds_none() -> None:
-    """pyarrow reads such a type from a file, but makes no such field."""
+    """pyarrow reads such a type from a file, but cannot make such a field."""
     part = part_of(pa.record_batch({"n": pa.nulls(3)}))
     part.children[0].schema["flags"] = 0
     session = qcore.Session(threads=1)
     session.register("t", Producer(part))
     assert session.sql("select n from t").to_arrow().to_pylist() == [{"n": None}] * 3
+
+
+def stream_with_null_keys() -> bytes:
+    """An Arrow stream of one map column. The byte that gives the type of the keys is changed from text to null.
+
+    pyarrow makes no such type. It reads one.
+    """
+    rows = pa.table({"m": pa.array([[("a", 2)], [("b", 4)]], pa.map_(pa.string(), pa.int32()))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    raw = sink.getvalue().to_pybytes()
+    for position in [i for i, byte in enumerate(rows.schema.serialize().to_pybytes()) if byte == 5]:
+        changed = raw[:position] + b"\x01" + raw[position + 1 :]
+        with contextlib.suppress(pa.ArrowException, OSError):
+            if str(pa.ipc.open_stream(changed).schema.field("m").type).startswith("map<null"):
+                return changed
+    raise AssertionError("no byte tells the type of the keys")
+
+
+def test_a_map_whose_keys_are_null() -> None:
+    """If the column of such a batch is read, pyarrow may end the process."""
+    raw = stream_with_null_keys()
+    batch = pa.ipc.open_stream(raw).read_next_batch()
+    with pytest.raises(qcore.ExecutionError, match=r"the batch: column 'm' of an Arrow batch is malformed: .*[Nn]ull"):
+        require_sound(batch.slice(0, 1), "the batch")
+    with pytest.raises(qcore.ExecutionError, match=r"the Arrow table: column 'm' of an Arrow batch .*[Nn]ull"):
+        SoundColumns(pa.ipc.open_stream(raw).read_all())
