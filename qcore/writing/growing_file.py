@@ -29,8 +29,8 @@ from qcore_ext.ground.memory import Account
 class RowsWriter(Protocol):
     """Writes batches of one schema to a file of one format."""
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append a batch."""
+    def write(self, batch: pa.RecordBatch, charged: bool = True) -> None:
+        """Append a batch. Rows that the writer keeps are charged, unless their batch is `charged` already."""
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -45,8 +45,8 @@ Batches = Generator[pa.RecordBatch, None, None]
 class FileFormat(Protocol):
     """How the files of one write are written, and how their segments are read again."""
 
-    def open(self, path: str, schema: pa.Schema) -> RowsWriter:
-        """Begin a file."""
+    def open(self, path: str, schema: pa.Schema, account: Account) -> RowsWriter:
+        """Begin a file. The account pays for rows that the writer keeps."""
 
     def read(self, path: str) -> Batches:
         """Read the batches of a complete file. The file is closed when the iterator ends or is closed."""
@@ -59,8 +59,8 @@ class ArrowRows:
         fault_site("write_open")
         self._writer = pa.ipc.new_file(path, schema)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append a batch."""
+    def write(self, batch: pa.RecordBatch, charged: bool = True) -> None:
+        """Append a batch. No rows are kept."""
         fault_site("write_rows")
         self._writer.write_batch(batch)
 
@@ -77,7 +77,7 @@ class ArrowRows:
 class ArrowFormat:
     """Arrow IPC files."""
 
-    def open(self, path: str, schema: pa.Schema) -> ArrowRows:
+    def open(self, path: str, schema: pa.Schema, account: Account) -> ArrowRows:
         """Begin a file."""
         return ArrowRows(path, schema)
 
@@ -201,7 +201,7 @@ class GrowingFile:
     def _open(self, schema: pa.Schema) -> None:
         self._path = self._staging.segment() if self._segments else self._staging.file(self._name)
         self._written = schema
-        self._writer = self._format.open(self._path, schema)
+        self._writer = self._format.open(self._path, schema, self._account)
 
     def _end_segment(self) -> None:
         """Close the file so far, and keep its rows."""
@@ -241,7 +241,7 @@ class GrowingFile:
             try:
                 for batch in rows:
                     look()
-                    self._writer.write(widen_rows(batch, schema, self._account, payer=self._account))
+                    self._writer.write(widen_rows(batch, schema, self._account, payer=self._account), charged=False)
             finally:
                 rows.close()
             if segment != path:

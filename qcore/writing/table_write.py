@@ -22,7 +22,7 @@ from qcore.record import record
 from qcore.writing.file_sets import StagingFolder, replace_file, resolve_target, writing
 from qcore.writing.growing_file import Batches, GrowingFile, GrowingSchema
 from qcore_ext.ground.fault import fault_site
-from qcore_ext.ground.memory import Account
+from qcore_ext.ground.memory import Account, Reservation
 
 pq = late_module("pyarrow.parquet")
 # The output of a write: one row a file.
@@ -36,34 +36,50 @@ COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
 
 class ParquetRows:
-    """Writes batches to a Parquet file, in row groups of `row_group_rows` rows."""
+    """Writes batches to a Parquet file, in row groups of `row_group_rows` rows.
+
+    The rows of a row group are kept until it is complete. `account`, if given, is charged for them.
+    """
 
     def __init__(
-        self, target: str | IO[bytes], schema: pa.Schema, compression: str, row_group_rows: int = ROW_GROUP_ROWS
+        self,
+        target: str | IO[bytes],
+        schema: pa.Schema,
+        compression: str,
+        row_group_rows: int = ROW_GROUP_ROWS,
+        account: Account | None = None,
     ) -> None:
         self._schema = storable(schema)
         self._row_group_rows = row_group_rows
         self._held: list[pa.RecordBatch] = []
         self._n_held = 0
+        self._charged = Reservation(account) if account is not None else None
         fault_site("write_open")
         self._writer = pq.ParquetWriter(target, self._schema, compression=compression)
         #: Rows taken so far.
         self.n_rows = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append a batch."""
-        self._held.append(batch)
-        self._n_held += batch.num_rows
-        self.n_rows += batch.num_rows
+    def write(self, batch: pa.RecordBatch, charged: bool = True) -> None:
+        """Append a batch. If its own columns are `charged` already, only those made from them are."""
+        rows = _convert(batch, self._schema)
+        if self._charged is not None:
+            self._charged.add(_new_bytes(rows, batch) if charged else rows.nbytes)
+        self._held.append(rows)
+        self._n_held += rows.num_rows
+        self.n_rows += rows.num_rows
         if self._n_held >= self._row_group_rows:
             self._flush()
 
     def _flush(self) -> None:
         if self._n_held:
-            rows = pa.Table.from_batches([_convert(batch, self._schema) for batch in self._held])
             fault_site("write_rows")
-            self._writer.write_table(rows, row_group_size=self._row_group_rows)
+            self._writer.write_table(pa.Table.from_batches(self._held), row_group_size=self._row_group_rows)
+        self._drop()
+
+    def _drop(self) -> None:
         self._held, self._n_held = [], 0
+        if self._charged is not None:
+            self._charged.give_back()
 
     def close(self) -> None:
         """Write the remaining rows and the footer."""
@@ -73,7 +89,7 @@ class ParquetRows:
 
     def abandon(self) -> None:
         """Close the file without the remaining rows: it is going to be removed."""
-        self._held = []
+        self._drop()
         self._writer.close()
 
 
@@ -84,9 +100,9 @@ class ParquetFormat:
     compression: str
     row_group_rows: int
 
-    def open(self, path: str, schema: pa.Schema) -> ParquetRows:
-        """Begin a file."""
-        return ParquetRows(path, schema, self.compression, self.row_group_rows)
+    def open(self, path: str, schema: pa.Schema, account: Account) -> ParquetRows:
+        """Begin a file. The account is charged for rows that wait for their row group."""
+        return ParquetRows(path, schema, self.compression, self.row_group_rows, account)
 
     def read(self, path: str) -> Batches:
         """Read the batches of a complete file, in the types that they were written from."""
@@ -105,6 +121,12 @@ def _convert(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _new_bytes(rows: pa.RecordBatch, batch: pa.RecordBatch) -> int:
+    """Bytes of the columns of `rows` that are not those of `batch`, which they were made from."""
+    columns = zip(rows.columns, batch.columns, strict=True)
+    return sum(new.nbytes for new, old in columns if not new.type.equals(old.type))
 
 
 def _storable_type(type_: pa.DataType) -> pa.DataType:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qcore.errors import SchemaChangeError
+from qcore.errors import MemoryLimitError, SchemaChangeError
 from qcore.writing.file_sets import StagingFolder
 from qcore.writing.growing_file import ArrowFormat, FileFormat, GrowingFile, GrowingSchema, union_of, widen_rows
 from qcore.writing.table_write import ParquetFormat
@@ -83,6 +83,31 @@ def test_a_file_is_closed_when_its_segments_cannot_be_read(format: FileFormat, t
     assert file._writer is None
     staging.remove()
     assert os.listdir(tmp_path) == []
+
+
+def test_rows_that_wait_for_their_row_group_are_charged(tmp_path: Path) -> None:
+    """D6, V7: rows of the file that is written from segments, and texts that are made from views."""
+    text = ["x" * 1000] * 1000
+    parts = [batch(a=pa.array(range(1000), type_), s=pa.array(text)) for type_ in (pa.int32(), pa.int64())]
+    views = parts[0].set_column(1, "s", pa.array(text, pa.string_view()))
+    staging, format = StagingFolder(str(tmp_path / "out")), ParquetFormat("none", 1 << 20)
+    for first, charged in ((parts[0], 0), (views, 1_000_000)):
+        account = Account()
+        file = GrowingFile(staging, str(first.schema.field("s").type), GrowingSchema(first.schema), format, account)
+        file.write(first)
+        assert charged <= account.reserved_bytes < charged + 50_000
+        file.write(parts[1])
+        file.complete()
+        assert 2_000_000 <= account.peak_bytes < 3_500_000
+        assert account.reserved_bytes == 0
+    account = Account(limit=1_500_000)
+    file = GrowingFile(staging, "limit", GrowingSchema(parts[0].schema), format, account)
+    for part in parts:
+        file.write(part)
+    with pytest.raises(MemoryLimitError):
+        file.complete()
+    assert file._writer is None and account.reserved_bytes == 0
+    staging.remove()
 
 
 def test_schemas_grow() -> None:
