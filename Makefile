@@ -108,18 +108,24 @@ tsan:  ## Run the stress tests under ThreadSanitizer (ARGS=tests/… for others)
 RACES := build/thread-sanitizer/races
 LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
 STRESS := $(addprefix tests/,$(addprefix execution/test_,contract_check.py polled.py scheduler.py task.py) flow \
-	aggregate/test_whole_columns.py join/test_bridge.py lowering/test_retyping.py \
+	aggregate/test_whole_columns.py $(addprefix ground/test_memory,.py _pool.py) join/test_bridge.py lowering/test_retyping.py \
 	$(addprefix exchange/test_,local_partition.py partitioned_output.py) \
 	$(addprefix queries/test_,early_finish.py no_locks.py recursion.py traps.py) \
-	$(addprefix session/test_,memory_pool.py nested_queries.py polled_query.py task.py) \
-	test_user_operators.py test_driver_fuzz.py)
+	$(addprefix session/test_,memory_pool.py polled_query.py task.py) \
+	$(addprefix writing/test_,growing_file.py partition_files.py table_write.py) \
+	test_user_operators.py)
+# In a second process: after a thousand other tests the sanitizer itself runs out of address space here.
+STRESS_ALONE := $(addprefix tests/,session/test_nested_queries.py test_driver_fuzz.py)
+WATCHED := QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env -u PYTHONPATH LD_PRELOAD="$$($(LIBTSAN))" \
+	TSAN_OPTIONS="suppressions=$(abspath tests/tsan_suppressions.txt) log_path=$(abspath $(RACES))/of exitcode=66 die_after_fork=0 detect_deadlocks=0" \
+	$(BIN)/pytest -q
+SHOW_RACES := || { status=$$?; cat $(RACES)/of.* >&2 || true; exit $$status; }
 
 tsan-tests: $(TESTING)
 	@[ -e "$$($(LIBTSAN))" ] || { echo "make tsan needs gcc's libtsan: apt-get install build-essential" >&2; exit 1; }
 	@rm -rf $(RACES) && mkdir -p $(RACES)
-	QCORE_TEST_INSTALLED=1 setarch $$(uname -m) -R env -u PYTHONPATH LD_PRELOAD="$$($(LIBTSAN))" \
-		TSAN_OPTIONS="suppressions=$(abspath tests/tsan_suppressions.txt) log_path=$(abspath $(RACES))/of exitcode=66 die_after_fork=0 detect_deadlocks=0" \
-		$(BIN)/pytest -q $(or $(ARGS),$(STRESS)) || { status=$$?; cat $(RACES)/of.* >&2 || true; exit $$status; }
+	$(WATCHED) $(or $(ARGS),$(STRESS)) $(SHOW_RACES)
+	$(if $(ARGS),,$(WATCHED) $(STRESS_ALONE) $(SHOW_RACES))
 
 tpc: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1, 1, 2, 8 drivers, against DuckDB's answers
 	$(BIN)/python bench/tpc/answers.py $(ARGS)
