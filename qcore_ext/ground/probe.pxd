@@ -16,6 +16,9 @@ cdef extern from "native/probe.h" nogil:
         uint64_t key
         Group group
 
+    enum:
+        LINE_SLOTS "QC_LINE_SLOTS"
+
     ctypedef struct ProbeKernels:
         void (*codes)(
             const uint64_t* keys, int64_t n, uint64_t minimum, uint64_t range, uint64_t* codes, uint8_t* flags,
@@ -26,7 +29,7 @@ cdef extern from "native/probe.h" nogil:
         ) noexcept nogil
         int64_t (*rank_fill)(RankWord* words, int64_t n_words, uint32_t rank) noexcept nogil
         void (*home_slots)(const uint64_t* keys, int64_t n, uint64_t mask, uint32_t* out) noexcept nogil
-        int64_t (*first_slots)(
-            const Slot* slots, const uint64_t* keys, const uint32_t* home_slots, int64_t n, uint8_t* flags,
+        int64_t (*line_slots)(
+            const Slot* slots, const uint64_t* keys, uint32_t* slot_numbers, int64_t n, uint8_t* flags,
             uint8_t* pending, Group* groups,
         ) noexcept nogil

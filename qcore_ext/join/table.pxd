@@ -2,7 +2,7 @@
 
 One thread builds it, then any number of drivers read it. The index is one of
 - ranks: keys whose codes have a small range (rank_bitmap), such as most primary keys;
-- codes: open addressing over the 64-bit codes of keys (key_codes);
+- codes: open addressing over the 64-bit codes of keys (key_codes), a cache line of slots at a time;
 - hashes: open addressing over 64-bit hashes, with a comparison of keys, for strings, wide decimals and many wide keys.
 
 Rows with equal keys form a group: the positions start..start+count of `group_rows`, or of the rows if that is NULL.
@@ -74,7 +74,7 @@ ctypedef struct JoinLookup:
     VectorScratch* scratch      # one a key
     Vector* keys
     uint64_t* codes
-    uint32_t* slot_numbers
+    uint32_t* slot_numbers      # the slot of each row's key if its flag is 1
     Group* groups               # the group of each row's slot; valid if the row's flag is 1
     uint8_t* flags              # 1 if the row's key occurs
     uint8_t* valid              # 1 if the row has no null key
@@ -106,7 +106,7 @@ cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil
 cdef int join_lookup_load(
     JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil
-# The first slot of each key. `mixed` says that the keys are hashes.
+# The home slot of each key. `mixed` says that the keys are hashes.
 cdef void find_first_slots(
     const uint64_t* keys, int64_t n, uint64_t mask, bint mixed, uint32_t* slot_numbers,
 ) noexcept nogil

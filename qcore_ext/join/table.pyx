@@ -208,7 +208,7 @@ cdef bint find_passed(const JoinTable* table, JoinLookup* lookup, int64_t n, bin
         codes[j] = lookup.codes[passed[j]]
         numbers[j] = <uint32_t> (lookup.slot_numbers[passed[j]] & mask)
     memset(flags, 1, n_passed)
-    if probe_kernels().first_slots(slots, codes, numbers, n_passed, flags, pending, lookup.passed_groups) > 0:
+    if probe_kernels().line_slots(slots, codes, numbers, n_passed, flags, pending, lookup.passed_groups) > 0:
         # The array of hits is not used yet. It holds the rows whose slot is not found.
         n_pending = simd_kernels().mask_rows(pending, n_passed, 0, lookup.hits)
         walk_slots(slots, mask, codes, lookup.hits, n_pending, numbers, flags, lookup.passed_groups)
@@ -229,9 +229,9 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
             return
     find_first_slots(lookup.codes, n, table.slot_mask, mixed, lookup.slot_numbers)
     qc_check_rows(
-        lookup.slot_numbers, n, <int64_t> table.slot_mask + 1, b"a key's first slot is one of the slots of the table"
+        lookup.slot_numbers, n, <int64_t> table.slot_mask + 1, b"a key's home slot is one of the slots of the table"
     )
-    if probe_kernels().first_slots(
+    if probe_kernels().line_slots(
         table.slots, lookup.codes, lookup.slot_numbers, n, lookup.flags, pending, lookup.groups
     ) > 0:
         # The array of hits is not used yet. It holds the rows whose slot is not found.

@@ -72,9 +72,9 @@ def test_no_key_and_every_key(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize("slot", [0, 40, 63])
-@pytest.mark.parametrize("n_keys", [2, 8])
+@pytest.mark.parametrize("n_keys", [2, 4, 5, 8])
 def test_keys_that_begin_in_one_slot(slot: int, n_keys: int) -> None:
-    """Up to eight rows have 64 slots. From the last one the walk goes on at the first."""
+    """Up to eight rows have 64 slots, four in each line. After the last line the search goes on in the first."""
     wanted = []
     others = []
     number = 0

@@ -7,8 +7,11 @@
 typedef struct { uint64_t bits; uint32_t rank; uint32_t unused; } QcRankWord;
 /* Rows of one key: a run within a list of rows. count 0: none. */
 typedef struct { uint32_t start; uint32_t count; } QcGroup;
-/* One slot of an open-addressing table. */
+/* One slot of an open-addressing table. The slots of a cache line are searched together: a key stands in the first free
+   slot of the line of its home slot, or in one of the next lines if that line is full. */
 typedef struct { uint64_t key; QcGroup group; } QcSlot;
+#define QC_LINE_SLOTS 4
+_Static_assert(QC_LINE_SLOTS * sizeof(QcSlot) == 64, "a line of slots is a cache line");
 
 typedef struct {
     /* codes: distances from `minimum`. Above `range` the code and the flag are 0, else the flag is 1. */
@@ -21,11 +24,10 @@ typedef struct {
     int64_t (*rank_fill)(QcRankWord *words, int64_t n_words, uint32_t rank);
     /* mix(keys[i]) & mask; `mask` fits 32 bits. */
     void (*home_slots)(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t *out);
-    /* Compare each key with its home slot. flags: in: the key is looked up; out: the slot has it. pending: the key is
-    looked
-       up and the slot has another one. groups: the slot's. Returns the number of pending keys. */
-    int64_t (*first_slots)(const QcSlot *slots, const uint64_t *keys, const uint32_t *home_slots, int64_t n, uint8_t
-    *flags,
-                           uint8_t *pending, QcGroup *groups);
+    /* Look each key up in the line of its home slot. flags: in: the key is looked up; out: a slot of the line has it.
+       pending: the key is looked up, and all slots of the line have other keys. slot_numbers: in: the home slot; out:
+       the slot with the key, or the last one of the line. groups: that slot's. Returns the number of pending keys. */
+    int64_t (*line_slots)(const QcSlot *slots, const uint64_t *keys, uint32_t *slot_numbers, int64_t n, uint8_t *flags,
+                          uint8_t *pending, QcGroup *groups);
 } ProbeKernels;
 #endif
