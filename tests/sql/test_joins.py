@@ -41,10 +41,7 @@ from qcore.sql.bind import plan_query
         "select x.* from (t join u on t.a = u.a) as x",
         "select x.* from (t join u using (a)) as x(k, l)",
         "select x.d from (t x1 join u on x1.a = u.a) x",
-        "select * from (t) as x",
         "select * from ((t join u using (a)) as y join u as v using (a)) as x",
-        "select e from t, (unnest(t.l)) as x(e)",
-        "select u.d, q.* from u, ((select u.a as z) as k) as q",
         "select x.a, y.d, y.b from (select a from t order by a) x positional join "
         "(select d, b from u order by d limit (select 3)) y",
         "select x.a, y.d from (select a from t order by a) x positional join "
@@ -54,6 +51,19 @@ from qcore.sql.bind import plan_query
 )
 def test_answers_are_duckdbs(query: str) -> None:
     check(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("select * from (t) as x", "select * from t as x"),
+        ("select e from t, (unnest(t.l)) as x(e)", "select e from t, unnest(t.l) as x(e)"),
+        ("select u.d, q.* from u, ((select u.a as z) as k) as q", "select u.d, q.* from u, (select u.a as z) as q"),
+    ],
+)
+def test_a_table_in_parentheses(query: str, same: str) -> None:
+    """DuckDB 2.0.1 refuses these parentheses, which DuckDB 2.0.0 ignored."""
+    check(query, same)
 
 
 @pytest.mark.parametrize(
