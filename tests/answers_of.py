@@ -106,7 +106,7 @@ def _position(key: dict[str, Any], selected: Sequence[dict[str, Any]], names: Se
 
 
 def _bare(expression: Any) -> Any:
-    """An expression without its name and its place in the text."""
+    """An expression without its name and its position in the text."""
     if isinstance(expression, dict):
         left_out = ("alias", "query_location", "query_location_length")
         return {name: _bare(value) for name, value in expression.items() if name not in left_out}

@@ -31,13 +31,13 @@ TABLES = {"t": T, "u": U}
 SCHEMAS = {name: table.schema for name, table in TABLES.items()}
 
 
-def check(query: str, ordered: bool = False) -> None:
-    """The binder reads the query, and its rows are DuckDB's."""
+def check(query: str, same: str | None = None, *, ordered: bool = False) -> None:
+    """The binder reads the query, and its rows are DuckDB's. `same` is the query for DuckDB if it needs another one."""
     plan_query(query, SCHEMAS)
     with duckdb.connect() as database:
         for name, table in TABLES.items():
             database.register(name, table)
-        wanted = database.sql(query).to_arrow_table()
+        wanted = database.sql(same or query).to_arrow_table()
     got = qcore.sql(query, TABLES).to_arrow()
     names = [f"c{n}" for n in range(len(got.column_names))]
     assert_same_rows(got.rename_columns(names), wanted.rename_columns(names), ordered=ordered)
@@ -63,7 +63,7 @@ def parse_expression(expression: str, dialect: Dialect = QCORE) -> tuple[Binder,
     return made, statement.args["expressions"][0]
 
 
-def place_of_rows(
+def context_of_rows(
     tables: dict[str, tuple[Named, ...]], schema: pa.Schema, level: Level | None = None, **what: Any
 ) -> BindContext:
     """The context of WHERE over one node with this schema, whose columns are those of tables."""

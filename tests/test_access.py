@@ -23,7 +23,7 @@ REFUSED = "the session's setting file_access does not allow this file"
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[Path, Path]:
+def folders(tmp_path: Path) -> tuple[Path, Path]:
     """A folder that is allowed and one that is not, with the same files."""
     for name in ("in", "out"):
         folder = tmp_path / name
@@ -61,9 +61,9 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_no_statement_reads_what_is_off(statement: str, places: tuple[Path, Path]) -> None:
+def test_no_statement_reads_what_is_off(statement: str, folders: tuple[Path, Path]) -> None:
     pytest.importorskip("sqlglot")
-    in_, out = places
+    in_, out = folders
     (in_ / "link.parquet").symlink_to(out / "a.parquet")
     (in_ / "folder").symlink_to(out)
     allowed = statement.format(in_ / "a.parquet", in_=in_)
@@ -93,9 +93,9 @@ def test_no_statement_reads_what_is_off(statement: str, places: tuple[Path, Path
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.arrow", "a.orc"])
-def test_files_are_checked_again_when_they_are_opened(name: str, places: tuple[Path, Path]) -> None:
+def test_files_are_checked_again_when_they_are_opened(name: str, folders: tuple[Path, Path]) -> None:
     """A table made while the path was allowed does not read what it leads to later."""
-    in_, out = places
+    in_, out = folders
     table = FileTable(str(in_ / name), access=FileAccess.of([str(in_)]))
     plan = PlanBuilder().scan("f", source=table).build()
     assert qcore.Session(threads=1).execute(plan).to_arrow() == ROWS
@@ -105,9 +105,9 @@ def test_files_are_checked_again_when_they_are_opened(name: str, places: tuple[P
         list(qcore.Task(plan, drivers=1).batches())
 
 
-def test_copy_writes_where_it_is_allowed(places: tuple[Path, Path]) -> None:
+def test_copy_writes_where_it_is_allowed(folders: tuple[Path, Path]) -> None:
     pytest.importorskip("sqlglot")
-    in_, out = places
+    in_, out = folders
     (in_ / "folder").symlink_to(out)
     (in_ / "new.parquet").symlink_to(out / "new.parquet")
     for form in ("copy t to '{}'", "copy t to '{}' (format parquet, per_thread_output true)", "explain copy t to '{}'"):
@@ -123,8 +123,8 @@ def test_copy_writes_where_it_is_allowed(places: tuple[Path, Path]) -> None:
     assert pq.read_table(in_ / "x.parquet") == ROWS
 
 
-def test_the_paths_of_plans_are_checked(places: tuple[Path, Path]) -> None:
-    in_, out = places
+def test_the_paths_of_plans_are_checked(folders: tuple[Path, Path]) -> None:
+    in_, out = folders
     for path, allowed in ((in_ / "a.parquet", True), (out / "a.parquet", False)):
         plan = PlanBuilder().scan("f", source=str(path)).build()
         if allowed:
@@ -143,9 +143,9 @@ def test_the_paths_of_plans_are_checked(places: tuple[Path, Path]) -> None:
     assert sorted(os.listdir(out)) == ["a.arrow", "a.csv", "a.orc", "a.parquet"]
 
 
-def test_files_of_substrait_plans_are_checked(places: tuple[Path, Path]) -> None:
+def test_files_of_substrait_plans_are_checked(folders: tuple[Path, Path]) -> None:
     plan_messages = pytest.importorskip("substrait.plan_pb2")
-    in_, out = places
+    in_, out = folders
     schema = {"names": ["a"], "struct": {"types": [{"i64": {"nullability": "NULLABILITY_NULLABLE"}}]}}
 
     def plan_of(*items: dict[str, str]) -> bytes:
@@ -169,9 +169,9 @@ def test_files_of_substrait_plans_are_checked(places: tuple[Path, Path]) -> None
         session_of("none").substrait(plan_of(inside))
 
 
-def test_what_the_program_registers_is_its_own_choice(places: tuple[Path, Path]) -> None:
+def test_what_the_program_registers_is_its_own_choice(folders: tuple[Path, Path]) -> None:
     pytest.importorskip("sqlglot")
-    _, out = places
+    _, out = folders
     session = session_of("none")
     session.register("f", str(out / "a.parquet"))
     assert session.sql("select * from f").to_arrow() == ROWS

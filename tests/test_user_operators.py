@@ -467,40 +467,43 @@ def test_an_iterator_as_a_source_that_waits() -> None:
 # --- what goes wrong ---
 
 
-def make_bad(**methods: Any) -> type:
+def make_broken(**methods: Any) -> type:
     """A class like Doubled with other methods."""
     return type("Broken", (Doubled,), methods)
 
 
 def never_anything(**more: Any) -> type:
-    return make_bad(needs_input=lambda self: False, get_output=lambda self: None, **more)
+    return make_broken(needs_input=lambda self: False, get_output=lambda self: None, **more)
 
 
 DONE: Future[None] = Future()
 DONE.set_result(None)
 TOO_MANY = iter([None, pa.record_batch({"b": [1]})])
 FAULTS: dict[str, tuple[Any, str]] = {
-    "wrong type": (make_bad(get_output=lambda self: 17), r"get_output\(\) returned a int"),
+    "wrong type": (make_broken(get_output=lambda self: 17), r"get_output\(\) returned a int"),
     "other schema": (
-        make_bad(get_output=lambda self: pa.record_batch({"b": [1]})),
+        make_broken(get_output=lambda self: pa.record_batch({"b": [1]})),
         "another schema than output_schema",
     ),
     "None forever": (never_anything(), "stuck: it returns no output"),
-    "input after finish": (make_bad(is_finishing=lambda self: False), "asks for input after finish"),
-    "needs_input gives None": (make_bad(needs_input=lambda self: None), r"needs_input\(\) returned None"),
-    "add_input gives": (make_bad(add_input=lambda self, batch: 1), r"add_input\(\) returned a int"),
-    "raises in add_input": (make_bad(add_input=lambda self, batch: 1 // 0), "ZeroDivisionError"),
-    "raises in bind": (make_bad(bind=lambda self, schema: 1 // 0), "ZeroDivisionError"),
-    "raises in finish": (make_bad(finish=lambda self: 1 // 0), "ZeroDivisionError"),
-    "raises in close": (make_bad(close=lambda self: 1 // 0), r"failed in close\(\): ZeroDivisionError"),
-    "blocked on nothing": (make_bad(is_blocked=lambda self: 3), "future that has add_done_callback"),
-    "blocked, no reason": (make_bad(is_blocked=lambda self: qcore.Blocked("boredom", Future())), "not a block reason"),
+    "input after finish": (make_broken(is_finishing=lambda self: False), "asks for input after finish"),
+    "needs_input gives None": (make_broken(needs_input=lambda self: None), r"needs_input\(\) returned None"),
+    "add_input gives": (make_broken(add_input=lambda self, batch: 1), r"add_input\(\) returned a int"),
+    "raises in add_input": (make_broken(add_input=lambda self, batch: 1 // 0), "ZeroDivisionError"),
+    "raises in bind": (make_broken(bind=lambda self, schema: 1 // 0), "ZeroDivisionError"),
+    "raises in finish": (make_broken(finish=lambda self: 1 // 0), "ZeroDivisionError"),
+    "raises in close": (make_broken(close=lambda self: 1 // 0), r"failed in close\(\): ZeroDivisionError"),
+    "blocked on nothing": (make_broken(is_blocked=lambda self: 3), "future that has add_done_callback"),
+    "blocked, no reason": (
+        make_broken(is_blocked=lambda self: qcore.Blocked("boredom", Future())),
+        "not a block reason",
+    ),
     "spins on a done future": (
         never_anything(is_blocked=lambda self: qcore.Blocked("user", DONE)),
         "stuck",
     ),
     "batch after the end": (
-        make_bad(
+        make_broken(
             is_finishing=lambda self: True,
             get_output=lambda self: next(TOO_MANY),
         ),
@@ -547,7 +550,7 @@ def test_a_future_that_fails_or_is_cancelled() -> None:
     cancelled: Future[None] = Future()
     cancelled.cancel()
     for future, message in ((failed, "the peer is gone"), (cancelled, "future it waited for was cancelled")):
-        operator = make_bad(is_blocked=lambda self, future=future: qcore.Blocked("user", future))
+        operator = make_broken(is_blocked=lambda self, future=future: qcore.Blocked("user", future))
         with pytest.raises(qcore.ExecutionError, match=message):
             rows(PlanBuilder().values(TABLE).operator(operator))
 
@@ -562,7 +565,7 @@ def test_cancel_while_it_waits_for_a_future_that_never_comes() -> None:
         waits.set()
         return qcore.Blocked("user", never)
 
-    operator = make_bad(is_blocked=is_blocked, close=lambda self: closed.append(1))
+    operator = make_broken(is_blocked=is_blocked, close=lambda self: closed.append(1))
     task = qcore.Task(PlanBuilder().values(TABLE).operator(operator).build(), drivers=2)
     task.start()
     assert waits.wait(10)

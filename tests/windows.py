@@ -77,8 +77,8 @@ class Rows:
         start, end = (self._distance(end, position) for end in (frame.start, frame.end))
         if frame.mode == "range":
             return self._reaches(at, position, start, False) and self._reaches(at, position, end, True)
-        places = range(len(self.rows)) if frame.mode == "rows" else self.group
-        distance = places[at] - places[position]
+        positions = range(len(self.rows)) if frame.mode == "rows" else self.group
+        distance = positions[at] - positions[position]
         return (start is None or distance >= start) and (end is None or distance <= end)
 
     def _distance(self, end: Any, position: int) -> Any:

@@ -606,9 +606,9 @@ def canonical(expr: Call) -> Call:
 
 def column_index(name: str, schema: pa.Schema) -> int:
     """Position of a column by name; PlanError when it is absent or ambiguous."""
-    places = schema.get_all_field_indices(name)
-    if len(places) == 1:
-        return places[0]
-    if places:
-        raise PlanError(f"the column name {name!r} occurs {len(places)} times; rename the columns first")
+    found = schema.get_all_field_indices(name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise PlanError(f"the column name {name!r} occurs {len(found)} times; rename the columns first")
     raise PlanError(f"there is no column {name!r}; there are {', '.join(schema.names) or 'none'}")

@@ -65,15 +65,15 @@ def bind_lambda(
     if own == "list_reduce":
         if n_parameters != 2:
             raise PlanError(
-                f"{name} takes a lambda of two parameters: lambda sofar, x: sofar + x; a list with places is "
-                "list_zip(l, range(1, len(l) + 1))"
+                f"{name} takes a lambda of two parameters: lambda sofar, x: sofar + x; "
+                "a list of elements and positions is list_zip(l, range(1, len(l) + 1))"
             )
         return _bind_reduce(name, lists, element, bind, new_name, first)
     if not 1 <= n_parameters <= 2 or first is not None:
         raise PlanError(f"{name} takes a list and a lambda of an element and, optionally, its position")
     if n_parameters == 1:
         return _bind_with_position(own, lists, element, lambda value: bind([value]), new_name)
-    return _with_places(own, lists, bind, new_name)
+    return _bind_with_pairs(own, lists, bind, new_name)
 
 
 def _bind_with_position(
@@ -88,7 +88,7 @@ def _bind_with_position(
     return Bound(Call(own, (lists.expr, function, *others)), result)
 
 
-def _with_places(own: str, lists: Bound, bind: BindBody, new: Callable[[], str]) -> Bound:
+def _bind_with_pairs(own: str, lists: Bound, bind: BindBody, new: Callable[[], str]) -> Bound:
     """Bind a lambda whose second parameter is the element's position. Elements and positions are zipped."""
     pairs = _zip_positions(lists)
     pair = plain(element_type(pairs.type))
@@ -117,8 +117,8 @@ def bind_comprehension(
 
 def _zip_positions(lists: Bound) -> Bound:
     """The list of pairs of elements and their positions."""
-    places = engine_call("generate_series", constant(1), engine_call("list_length", lists))
-    return engine_call("list_zip", lists, places)
+    positions = engine_call("generate_series", constant(1), engine_call("list_length", lists))
+    return engine_call("list_zip", lists, positions)
 
 
 def _parts(pair: Bound) -> list[Bound]:

@@ -82,7 +82,7 @@ def expr_in_zone(expr: Expr, columns: pa.Schema, zone: str) -> Expr:
 
 
 class _Plan:
-    """Changes the zone of the nodes of one plan. A node that is in two places stays one node."""
+    """Changes the zone of the nodes of one plan. A node with two parents stays one node."""
 
     def __init__(self, zone: str) -> None:
         self._zone = zone

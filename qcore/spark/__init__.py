@@ -1,4 +1,4 @@
-"""Apache Spark: DataFrames as tables of the engine, and queries in Spark's tasks. Whoever uses it has pyspark."""
+"""Apache Spark: DataFrames as tables of the engine, and queries in Spark's tasks. This package needs pyspark."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class StageLoop:
         return StageWork(stage.number, plan, self._folder.path, self._settings.memory_limit, self._settings.batch_rows)
 
     def _tasks(self, stage: Stage) -> list[TaskWork]:
-        """What each task of a stage reads."""
+        """Return what each task of a stage reads."""
         listed: dict[str, list[Split]] = {}
         for scan, how in stage.reads.items():
             if how != PARTITION:
@@ -314,7 +314,7 @@ class SparkResult:
         yield from self._final()
 
     def _final(self) -> Result:
-        """What is left of the query when its stages have run. A reading of it gets what they left of the timeout."""
+        """The part of the query that runs in this process after its stages. Its timeout is the time that they left."""
         timeout = self._settings.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:

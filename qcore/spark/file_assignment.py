@@ -1,4 +1,4 @@
-"""Which task reads which splits: balanced by bytes, and the same each time."""
+"""Divides splits among tasks by their bytes. The same splits are always divided in the same way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN_BYTES = 1 << 20
 
 
 def split_bytes(split: Split) -> int | None:
-    """Return the bytes of a split; None: it does not tell."""
+    """Return the bytes of a split; None if it does not know them."""
     for name in ("n_bytes", "length"):
         value = getattr(split, name, None)
         if value is not None:
@@ -23,7 +23,7 @@ def split_bytes(split: Split) -> int | None:
 
 
 def bytes_of_splits(splits: Sequence[Split]) -> list[int]:
-    """Return the bytes of each split. One that does not tell counts as the mean of the others."""
+    """Return the bytes of each split. A split that does not know them counts as the mean of the others."""
     known = [split_bytes(split) for split in splits]
     told = [n_bytes for n_bytes in known if n_bytes is not None]
     mean = sum(told) // len(told) if told else UNKNOWN_BYTES

@@ -1,4 +1,4 @@
-"""A plan as stages: which parts of it can run now in tasks, and what is left when their output is known.
+"""Divides a plan into stages: the parts that tasks can run now, and the rest, which needs their output.
 
 What a stage's tasks wrote becomes a table (qcore.spark.page_files.PagesTable), and a Scan of it takes the place of the
 part that was computed. So every stage is an ordinary plan over tables, and a plan is done when next_stages() returns no

@@ -1,4 +1,4 @@
-"""Arrow rows as DataFrames of Spark, in the layouts that Spark takes."""
+"""Arrow rows as DataFrames of Spark, in the layouts that Spark accepts."""
 
 from __future__ import annotations
 

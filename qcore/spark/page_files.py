@@ -1,4 +1,4 @@
-"""What a stage's tasks wrote, as a table that the next stage's tasks read, and the folder that holds it."""
+"""The pages that the tasks of a stage wrote, as a table for the tasks of the next stage, and their folder."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ REMOVALS, REMOVAL_PAUSE = 5, 0.02
 # Folders of this process that could not be removed. sweep() tries again.
 _LEFT: set[str] = set()
 # qcore-query-<host>-<process namespace>-<process>-<its start>-<random>
-_NAME = re.compile(r"qcore-query-(?P<place>.+)-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{32}")
+_NAME = re.compile(r"qcore-query-(?P<host>.+)-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{32}")
 
 
 class QueryFolder:
@@ -178,7 +178,7 @@ class QueryFolder:
         if not os.path.isabs(parent):
             raise PlanError(f"the folder of a query's files must be an absolute path, not {parent!r}")
         process = os.getpid()
-        name = f"qcore-query-{_place()}-{process}-{_start_of(process)}-{uuid.uuid4().hex}"
+        name = f"qcore-query-{_host()}-{process}-{_start_of(process)}-{uuid.uuid4().hex}"
         #: The path of the folder.
         self.path = os.path.join(parent, name)
         try:
@@ -221,7 +221,7 @@ def sweep(parent: str) -> list[str]:
         return removed
     for name in names:
         found = _NAME.fullmatch(name)
-        if found is None or found["place"] != _place():
+        if found is None or found["host"] != _host():
             continue
         process, start = int(found["process"]), int(found["start"])
         path = os.path.join(parent, name)
@@ -239,7 +239,7 @@ def _is_own_folder(path: str) -> bool:
     return False
 
 
-def _place() -> str:
+def _host() -> str:
     """The host and, where processes are numbered apart, the namespace of their numbers."""
     host = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
     try:
@@ -249,7 +249,7 @@ def _place() -> str:
 
 
 def _start_of(process: int) -> int | None:
-    """When a process started, in ticks since the system did; 0 if only its existence is known; None: there is none."""
+    """A process's start in ticks since the system's; 0 if only its existence is known; None: there is no process."""
     try:
         with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
             return int(file.read().rpartition(")")[2].split()[19])

@@ -1,4 +1,4 @@
-"""Spark jobs in threads of their own, which can be cancelled; and what their errors say."""
+"""Spark jobs in threads of their own, which can be cancelled, and the messages of their errors."""
 
 from __future__ import annotations
 
@@ -155,11 +155,11 @@ def error_of(error: BaseException) -> QcoreError:
     found = RAISED_BY_QCORE.search(text)
     kind = getattr(errors, found[1], None) if found else None
     if found is not None and isinstance(kind, type) and issubclass(kind, QcoreError):
-        return kind(f"{' '.join(found[2].split())}{place_of(text)}")
+        return kind(f"{' '.join(found[2].split())}{executor_of(text)}")
     return ExecutionError(f"the Spark job failed: {message_of(error)}")
 
 
-def place_of(text: str) -> str:
+def executor_of(text: str) -> str:
     """The executor of the last attempt of a failed task, as the end of a message; empty if the text names none."""
     found = LOST_TASK.search(text)
     return "" if found is None or found[2] == "driver" else f" (on {found[1]}, executor {found[2]})"
@@ -171,8 +171,8 @@ def message_of(error: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if RAISED.match(line)]
     if "Traceback (most recent call last):" in text and raised:
-        return f"in a Python worker, {raised[-1]}{place_of(text)}"
+        return f"in a Python worker, {raised[-1]}{executor_of(text)}"
     lost = LOST_TASK.search(text)
     if lost is not None:
-        return f"a task failed too often, the last time with {lost[3].strip()}{place_of(text)}"
+        return f"a task failed too often, the last time with {lost[3].strip()}{executor_of(text)}"
     return " ".join(lines[:MESSAGE_LINES]) or type(error).__name__

@@ -144,8 +144,8 @@ class Part:
     plan : PlanNode
     reads : mapping of str to str
         As in Stage.
-    place : str
-        Where its rows are.
+    distribution : str
+        How its rows are divided among tasks: SPREAD, HASHED, SINGLE or LOCAL.
     n_tasks : int
         Number of partitions of a HASHED part.
     keys : tuple of tuples of str
@@ -155,7 +155,7 @@ class Part:
 
     plan: p.PlanNode
     reads: Mapping[str, str]
-    place: str
+    distribution: str
     n_tasks: int = 0
     keys: tuple[tuple[str, ...], ...] = ()
 
@@ -175,7 +175,7 @@ def is_gathered(node: p.PlanNode) -> bool:
 
 
 def bytes_of_rows(n_rows: float, schema: pa.Schema) -> int:
-    """About how many bytes rows have."""
+    """An estimate of the bytes of rows."""
     width = 0
     for type_ in schema.types:
         try:
@@ -268,8 +268,8 @@ class Cutter:
             byte_nanos=self._limits.byte_nanos,
             hashes_max=hashes_max,
         )
-        n_tasks = {SPREAD: None, HASHED: part.n_tasks, SINGLE: 1, LOCAL: 1}[part.place]
-        on_driver = part.place == LOCAL or self._is_small(part)
+        n_tasks = {SPREAD: None, HASHED: part.n_tasks, SINGLE: 1, LOCAL: 1}[part.distribution]
+        on_driver = part.distribution == LOCAL or self._is_small(part)
         reads = dict.fromkeys(part.reads, ALL) if on_driver else dict(part.reads)
         self.stages.append(
             Stage(
@@ -329,7 +329,7 @@ class Cutter:
     def ready(self, node: p.PlanNode) -> Part | None:
         """The node as a part that tasks can run; None: stages come first."""
         part = self.part(node)
-        if part is not None and part.place == LOCAL:
+        if part is not None and part.distribution == LOCAL:
             self.write(node, part)
             return None
         return part
@@ -345,7 +345,7 @@ class Cutter:
     def gather_rows(self, node: p.PlanNode, needed: set[str] | None = None) -> Part | None:
         """The node's rows in one task."""
         part = self.ready(node)
-        if part is None or part.place == SINGLE:
+        if part is None or part.distribution == SINGLE:
             return part
         if is_chain(part.plan) and is_gathered(leaf_of(part.plan)):
             return as_single(part)
@@ -393,7 +393,7 @@ class Cutter:
         if part is None:
             return None
         plain = {expr.name: [name] for name, expr in reversed(node.keys) if isinstance(expr, Column)}
-        if part.place == SINGLE:
+        if part.distribution == SINGLE:
             return part.over(node.with_fields(child=part.plan))
         if node.keys and rename_keys(part.keys, plain):
             return part.over(node.with_fields(child=part.plan), plain)
@@ -437,7 +437,7 @@ class Cutter:
         part = self.ready(node.child)
         if part is None:
             return None
-        if part.place != SINGLE and not any(set(held) <= set(keys) for held in part.keys):
+        if part.distribution != SINGLE and not any(set(held) <= set(keys) for held in part.keys):
             part = self.gather_rows(node.child)
             if part is None:
                 return None
@@ -448,7 +448,7 @@ class Cutter:
         if part is None:
             return None
         by = list(node.partition_by)
-        if part.place != SINGLE and not any(set(held) <= set(by) for held in part.keys):
+        if part.distribution != SINGLE and not any(set(held) <= set(by) for held in part.keys):
             if can_hash(node.child.schema, by):
                 self.write(node.child, part, by, self.n_partitions(node.child))
                 return None
@@ -464,9 +464,9 @@ class Cutter:
         part = self.ready(node.child)
         if part is None:
             return None
-        if part.place != SINGLE and is_gathered(node.child):
+        if part.distribution != SINGLE and is_gathered(node.child):
             part = as_single(part)
-        if part.place == SINGLE:
+        if part.distribution == SINGLE:
             return part.over(node.with_fields(child=part.plan))
         count = None if node.count is None else node.count + node.offset
         below = node.with_fields(id=f"{node.id}.first", child=part.plan, count=count, offset=0)
@@ -489,14 +489,14 @@ class Cutter:
             return None
         reads = {scan: how for part in parts for scan, how in part.reads.items()}
         plan = node.with_fields(inputs=tuple(part.plan for part in parts))
-        if all(part.place == SINGLE for part in parts):
+        if all(part.distribution == SINGLE for part in parts):
             return Part(plan, reads, SINGLE)
-        n_tasks = {part.n_tasks for part in parts if part.place == HASHED}
-        fits = {part.place for part in parts} <= {SPREAD, HASHED} and len(n_tasks) <= 1
+        n_tasks = {part.n_tasks for part in parts if part.distribution == HASHED}
+        fits = {part.distribution for part in parts} <= {SPREAD, HASHED} and len(n_tasks) <= 1
         if fits:
             return Part(plan, reads, HASHED if n_tasks else SPREAD, max(n_tasks, default=0))
         for child, part in zip(node.inputs, parts, strict=True):
-            if part.place != SPREAD:
+            if part.distribution != SPREAD:
                 self.write(child, part)
         return None
 
@@ -556,8 +556,8 @@ class Cutter:
         return None if one is None or other is None else sides.join_parts(other, one)
 
     def _copy_build(self, sides: _Sides, build: Part | None) -> Part | None:
-        """The build side as every task reads it whole, if it is there and small, or if it must be so."""
-        if build is None or build.place == LOCAL or not is_chain(build.plan):
+        """The whole build side as a part for every task, if it is written and small, or if the join needs that."""
+        if build is None or build.distribution == LOCAL or not is_chain(build.plan):
             return None
         leaf = leaf_of(build.plan)
         if isinstance(leaf.source, PagesTable):
@@ -580,7 +580,7 @@ class Cutter:
         probe = self.part(sides.probe)
         if probe is None:
             return None
-        if probe.place == HASHED and probe.n_tasks == build.n_tasks and match in probe.keys:
+        if probe.distribution == HASHED and probe.n_tasks == build.n_tasks and match in probe.keys:
             return sides.join_parts(probe, build)
         filtered_by = None
         if sides.kind in DROPS_UNMATCHED and is_chain(build.plan):
@@ -592,7 +592,7 @@ class Cutter:
         return None
 
     def _pays_to_filter(self, sides: _Sides) -> bool:
-        """Whether the hashes of the build keys are few bytes beside the rows that they may save."""
+        """Whether the hashes of the build keys have few bytes, compared with those of the rows that they may save."""
         return self._estimated_bytes(sides.probe) >= 2 * HASH_BYTES * self._estimator.rows(sides.build)
 
 
@@ -622,7 +622,7 @@ class _Sides:
         """The keys of the other side that correspond to keys by which this side's part is partitioned."""
         other = self.probe if side is self.build else self.build
         to_other = dict(zip(self.keys_of(side), self.keys_of(other), strict=True))
-        if part.place != HASHED:
+        if part.distribution != HASHED:
             return None
         for keys in part.keys:
             if all(name in to_other for name in keys):
@@ -635,10 +635,10 @@ class _Sides:
         plan = self.node.with_fields(left=left.plan, right=right.plan)
         names = {name: [name] for name in self.node.schema.names}
         keys = probe.keys if self.kind in OF_PROBE_ROWS else ()
-        if build.place == HASHED and self.kind in ("inner", "right", "right_semi", "right_anti"):
+        if build.distribution == HASHED and self.kind in ("inner", "right", "right_semi", "right_anti"):
             keys = (*keys, *build.keys)
         held = tuple(dict.fromkeys(rename_keys(keys, names)))
-        return Part(plan, {**probe.reads, **build.reads}, probe.place, probe.n_tasks, held)
+        return Part(plan, {**probe.reads, **build.reads}, probe.distribution, probe.n_tasks, held)
 
 
 def _without_files(node: p.PlanNode) -> p.PlanNode:

@@ -1,4 +1,4 @@
-"""What stages did: the counters of their tasks added up, and as text."""
+"""The sums of the counters of a stage's tasks, as values and as text."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class StageRun:
     started: float = field(default_factory=time.monotonic)
 
     @property
-    def places(self) -> str:
+    def hosts(self) -> str:
         """Where the stage ran: hosts with the number of tasks of each, or "driver process"."""
         if self.on_driver:
             return "driver process"
-        hosts = Counter(report.host for report in self.reports)
-        return ", ".join(f"{host} × {n}" for host, n in sorted(hosts.items()))
+        counts = Counter(report.host for report in self.reports)
+        return ", ".join(f"{host} × {n}" for host, n in sorted(counts.items()))
 
     def stats(self) -> dict[str, Any]:
         """The stage as SparkResult.stats() shows it."""
@@ -108,7 +108,7 @@ def _add(total: dict[str, Any], counters: Mapping[str, Any]) -> None:
 
 
 def describe(stage: Stage) -> str:
-    """What a stage computes, in a few words, for Spark's UI and for EXPLAIN."""
+    """Describe a stage in a few words, for Spark's UI and for EXPLAIN."""
     words = list(_words(stage.plan.child))
     shown = " ← ".join(words[:WORDS_MAX]) + (" ← …" if len(words) > WORDS_MAX else "")
     if not stage.keys:
@@ -137,7 +137,7 @@ def stages_text(runs: Sequence[StageRun]) -> str:
         [f"{run.table.n_rows:,}" if run.table is not None else "" for run in runs],
         [f"{run.table.n_bytes:,}" if run.table is not None else "" for run in runs],
         [f"{1000 * run.wall_seconds:,.0f}" if run.table is not None else "" for run in runs],
-        [run.places for run in runs],
+        [run.hosts for run in runs],
     ]
     headers = ["stage", "computes", "tasks", "rows", "bytes", "ms", "ran on"]
     return render_cells(headers, columns, [True, False, True, True, True, True, False])

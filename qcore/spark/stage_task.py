@@ -1,4 +1,4 @@
-"""A task of a stage inside a Python worker of Spark: what goes in, what it may use, and what it reports."""
+"""A task of a stage inside a Python worker of Spark: its input, its limits and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage as one job of Spark: tasks go out as bytes, and come back as the reports of successful tasks."""
+"""A stage as one job of Spark. Tasks are sent as bytes, and successful tasks send reports."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def _collect_classic(session: Any, runner: TaskRunner, tasks: list[bytes]) -> li
 
 def _collect_connect(session: Any, runner: TaskRunner, tasks: list[bytes]) -> list[bytes]:
     frame = session.createDataFrame(list(enumerate(tasks)), "number int, task binary")
-    placed = frame.repartitionById(len(tasks), "number")
-    return [bytes(row[0]) for row in placed.mapInArrow(over_batches(runner), "report binary").collect()]
+    divided = frame.repartitionById(len(tasks), "number")
+    return [bytes(row[0]) for row in divided.mapInArrow(over_batches(runner), "report binary").collect()]
 
 
 def in_order(reports: list[TaskReport], n_tasks: int) -> list[TaskReport]:

@@ -133,5 +133,5 @@ def _plan_text(
 def _locate_error(error: PlanError, binder: Binder) -> PlanError:
     if binder.fault is None:
         return error
-    place, source = binder.fault
-    return PlanError(locate_message(str(error), source.text, *place))
+    span, source = binder.fault
+    return PlanError(locate_message(str(error), source.text, *span))

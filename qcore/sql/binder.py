@@ -101,8 +101,8 @@ class Binder:
     def blame(self, node: Any) -> None:
         """Set the position of an error to that of a node, unless a part of the node has already set it."""
         if self.fault is None:
-            place = place_of(node, self.source)
-            self.fault = None if place is None else (place, self.source)
+            span = span_of(node, self.source)
+            self.fault = None if span is None else (span, self.source)
 
     def _blame_for(self, error: PlanError, node: Any) -> None:
         if isinstance(error, NotBound):
@@ -121,7 +121,7 @@ def _reader(readers: Mapping[str, Reader], node: Any) -> Reader:
     return reader
 
 
-def place_of(node: Any, source: Source) -> tuple[int, int] | None:
+def span_of(node: Any, source: Source) -> tuple[int, int] | None:
     """The first and the last position of a node in the text.
 
     That is the position of its first part that has one, of its first constant that occurs once in the text, or of a
@@ -130,11 +130,11 @@ def place_of(node: Any, source: Source) -> tuple[int, int] | None:
     if not hasattr(node, "walk"):
         return None
     parts = list(node.walk())
-    places = [(part.meta["start"], part.meta["end"]) for part in parts if part.meta.get("start") is not None]
-    if places:
-        return min(places)
+    spans = [(part.meta["start"], part.meta["end"]) for part in parts if part.meta.get("start") is not None]
+    if spans:
+        return min(spans)
     constants = [str(part.this) for part in parts if type(part).__name__ == "Literal"]
     found = [[token for token in source.tokens if token.text == text] for text in constants]
     selects = [source.tokens[number] for part in parts if (number := select_token(part)) is not None]
-    place = next((tokens[0] for tokens in found if len(tokens) == 1), selects[0] if selects else None)
-    return None if place is None else (place.start, place.end)
+    token = next((tokens[0] for tokens in found if len(tokens) == 1), selects[0] if selects else None)
+    return None if token is None else (token.start, token.end)

@@ -76,7 +76,7 @@ def parse(text: str, dialect: Dialect) -> tuple[list[Any], Source]:
     Raises
     ------
     PlanError
-        A syntax error. The message has the token, its place and the line of the text.
+        A syntax error. The message has the token, its position and the line of the text.
     """
     reader = _sqlglot_dialect(dialect.syntax, dialect.null_order)
     return _parse_tokens(reader, text, _tokens(reader, text), dialect)

@@ -118,10 +118,10 @@ def _split_alias(node: Any) -> tuple[Any, str | None]:
 
 def _write_text(binder: Binder, node: Any) -> str:
     """The text of an expression from its first to its last name or constant."""
-    places = [part.meta for part in node.walk() if part.meta.get("start") is not None]
-    if not places:
+    spans = [part.meta for part in node.walk() if part.meta.get("start") is not None]
+    if not spans:
         return str(node)
-    first, last = min(place["start"] for place in places), max(place["end"] for place in places)
+    first, last = min(span["start"] for span in spans), max(span["end"] for span in spans)
     return binder.source.text[first : last + 1]
 
 

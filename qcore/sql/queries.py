@@ -39,7 +39,7 @@ _PARTS_MAX = 100_000
 
 class SelectAliases:
     """The aliases of a select list, for use in other clauses. `bound` has the items that are already bound. Places in
-    `shares` use these values; other places bind the item's expression again.
+    `shares` use these values; other clauses bind the item's expression again.
     """
 
     def __init__(self, binder: Binder, items: Sequence[Item]) -> None:

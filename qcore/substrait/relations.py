@@ -370,7 +370,7 @@ class RelationReader:
         return Relation(node, ordered.columns)
 
     def _reference(self, message: Any) -> Relation:
-        """A relation that is written once and used in several places. Each use has its own columns."""
+        """A relation that is written once and used several times. Each use has its own columns."""
         ordinal = message.subtree_ordinal
         if not 0 <= ordinal < len(self.subtrees) or self.subtrees[ordinal] is None:
             raise PlanError(f"relation {ordinal} is referred to, but the plan has {len(self.subtrees)}")

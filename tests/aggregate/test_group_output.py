@@ -1,4 +1,4 @@
-"""Groups as columns: keys and results or states in their places, and results of no rows at all. SPEC Q2, D6."""
+"""Groups as columns: keys and results or states in the right rows, and results of no rows at all. SPEC Q2, D6."""
 
 from __future__ import annotations
 

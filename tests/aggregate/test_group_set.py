@@ -24,7 +24,7 @@ def n_null(values: list[Any]) -> int:
     return len(values) - n_present(values)
 
 
-def keep_x(pairs: list[Any]) -> Any:
+def list_in_order(pairs: list[Any]) -> Any:
     return [x for x, _ in sorted(pairs, key=lambda pair: pair[1])] or None
 
 
@@ -38,12 +38,12 @@ STATES = [
     Call("count", 1, pa.int64(), n_present),
 ]
 KEPT = [
-    Call("array_agg", (1, 2), pa.list_(pa.int32()), keep_x, more=(((False, False),), None)),
+    Call("array_agg", (1, 2), pa.list_(pa.int32()), list_in_order, more=(((False, False),), None)),
     Call(
         "last_ordered",
         (1, 2),
         pa.int32(),
-        lambda pairs: (keep_x(pairs) or [None])[-1],
+        lambda pairs: (list_in_order(pairs) or [None])[-1],
         4,
         more=(((False, False),), None),
     ),

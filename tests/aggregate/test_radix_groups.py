@@ -91,7 +91,7 @@ def test_q2_buffers_grow_with_the_groups() -> None:
 def test_q2_texts_fill_the_space_of_their_part(limit: int) -> None:
     """One key takes most rows. First its rows fill the part, then its texts, then one vector has too many of them.
 
-    Under the limit there is no space for the texts of parts, so that all are kept in one place.
+    Under the limit there is no space for the texts of each part, so that all parts share one store.
     """
     rng = np.random.default_rng(36)
     tables = []

@@ -26,7 +26,7 @@ def fields(**types: pa.DataType) -> list[pa.Field]:
 
 
 def align_rows(rows: dict[str, Any], wanted: list[pa.Field], **options: Any) -> dict[str, list[Any]]:
-    """The columns of a table and of a batch, which must be equal."""
+    """The aligned columns of a table and of a batch of the same rows, which must be equal."""
     table = pa.table(rows)
     alignment = Alignment(table.schema, wanted, "the file", **options)
     converted = alignment.table(table)
@@ -69,7 +69,7 @@ def test_columns_are_found_by_name_and_converted() -> None:
     ],
 )
 def test_integers_that_are_decimals(viewed: pa.DataType, declared: pa.DataType) -> None:
-    """Narrow decimals are views of the integers as long as the declared precision allows it."""
+    """Integers become narrow decimals without a copy if the declared precision holds them."""
     held = pa.int32() if viewed.bit_width == 32 else pa.int64()
     rows = {"d": pa.array([12345, -1, None], held)}
     (found,) = align_rows(rows, fields(d=declared), decimals={"d": viewed}).values()
@@ -85,7 +85,7 @@ def test_values_that_do_not_go_into_the_declared_type() -> None:
 
 
 def test_d6_policies_of_other_types() -> None:
-    """D6: 'evolve' takes what widens into the declared type, 'error' no other type."""
+    """D6: 'evolve' accepts types that widen to the declared type; 'error' accepts the declared type only."""
     narrow, wide = {"a": pa.array([1], pa.int32())}, {"a": pa.array([1], pa.int64())}
     assert align_rows(narrow, fields(a=pa.int64()), on_schema_change="evolve") == {"a": [1]}
     with pytest.raises(SchemaChangeError, match="the scan declares int32: declare a type that holds both"):

@@ -67,7 +67,7 @@ def n_values(values: Any) -> int:
 @pytest.mark.parametrize("chunk_rows", [N_ROWS, 33_333])
 @pytest.mark.parametrize("name", columns())
 def test_values_are_estimated(name: str, chunk_rows: int, made: dict[str, Any]) -> None:
-    """Q2: within a third of the truth, whatever the order of the rows."""
+    """Q2: an estimate differs from the real number by at most a third, in any order of the rows."""
     found = sample_statistics(cut_chunks(made[name], chunk_rows)).distinct_count
     truth = n_values(made[name])
     assert found is not None and 0.7 * truth <= found <= 1.4 * truth
@@ -149,7 +149,7 @@ def test_several_dictionaries_are_unknown() -> None:
 
 
 def test_statistics_are_computed_once_for_a_table() -> None:
-    """Q2: two sessions that register the same Table share them; they are freed with it."""
+    """Q2: two sessions that register the same Table share its statistics, which are freed with the Table."""
     table = pa.table({"a": [1, 1, 2], "b": [1, 2, 3]})
     first = ArrowTable(table).statistics()
     assert first.column("a") is ArrowTable(table).statistics().column("a")
@@ -162,7 +162,7 @@ def test_statistics_are_computed_once_for_a_table() -> None:
 
 
 def test_a_malformed_column_is_unknown() -> None:
-    """D9: offsets outside of their buffer are an error of the query that reads them, and no crash of planning."""
+    """D9: planning does not fail on offsets outside of their buffer. The query that reads them fails."""
     offsets = pa.py_buffer(np.array([0, 1 << 30, 3], np.int32))
     broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abc")])
     codes = pa.DictionaryArray.from_arrays(pa.array([0, 70], pa.int8()), pa.array(["a"]), safe=False)
@@ -172,7 +172,7 @@ def test_a_malformed_column_is_unknown() -> None:
 
 
 def test_the_estimator() -> None:
-    """Haas and Stokes' Duj1 for samples whose answer is plain."""
+    """The estimator Duj1 of Haas and Stokes, for samples whose result is known."""
     assert duj1(100, 100, 40, 20) == 40  # nothing was missed
     assert duj1(1_000_000, 1_000, 10, 0) == 10  # every value was met again
     assert duj1(1_000_000, 1_000, 1_000, 1_000) == pytest.approx(1_000_000)  # none was

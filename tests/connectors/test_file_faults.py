@@ -41,7 +41,7 @@ def read_parquet(folder: Path) -> PlanBuilder:
 
 
 def read_large_groups(folder: Path) -> PlanBuilder:
-    """Row groups that are decoded a batch at a time."""
+    """Row groups are decoded a batch at a time."""
     n = 600_000
     pq.write_table(pa.table({"a": pa.array(range(n), pa.int64())}), folder / "t.parquet", row_group_size=n)
     table = FileTable(folder / "t.parquet")
@@ -95,7 +95,7 @@ WRITES = {"a folder": write_folder, "a file": write_file, "partitions": write_pa
 
 
 class Folders:
-    """A new folder for every run: footers are kept by path."""
+    """A new folder for every run, because footers are cached by path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -110,7 +110,7 @@ class Folders:
 def run(
     make: Callable[[Path], PlanBuilder], folder: Path, drivers: int, faults: Faults
 ) -> tuple[Any, Exception | None]:
-    """The plan's rows, or what it failed with: the injected error, once."""
+    """The plan's rows, or its error, which must be the injected one and have it once."""
     with faults:
         try:
             task = Task(make(folder).build(), drivers=drivers, batch_rows=500)
@@ -152,7 +152,7 @@ def test_d9_any_call_of_a_connector_may_fail(name: str, drivers: int, tmp_path: 
 
 
 def count_written(name: str, folder: Path) -> int:
-    """Rows in what was written; it is whole."""
+    """The number of rows that were written. Their files must be complete."""
     target = folder / "out"
     if name == "a file":
         return pq.read_table(target).num_rows
@@ -167,7 +167,7 @@ def count_written(name: str, folder: Path) -> int:
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", WRITES)
 def test_d9_any_call_of_a_writer_may_fail(name: str, drivers: int, tmp_path: Path) -> None:
-    """D9, V11: nothing of what failed is to be seen, not even a hidden folder; what is there is whole."""
+    """D9, V11: a failed write leaves no file and no hidden folder; files that exist are complete."""
     folders = Folders(tmp_path)
     counted = Faults()
     folder = folders.new()

@@ -45,7 +45,7 @@ def fields_of(raw: bytes) -> Fields:
 
 
 def with_number(raw: bytes, number: int, value: int) -> bytes:
-    """A message with another value of one of its numbers."""
+    """The message with another value for one of its numbers."""
     return message([*((n, v) for n, v in fields_of(raw) if n != number), (number, value)])
 
 
@@ -158,7 +158,7 @@ print(refused, n)
 
 @pytest.mark.parametrize("bits", [(0, 6, 7), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.sweep)], ids=str)
 def test_no_flipped_bit_ends_the_process(bits: tuple[int, ...], tmp_path: Path) -> None:
-    """Without the check pyarrow writes to memory that it did not get, when a length becomes 2^58."""
+    """Without the check pyarrow writes outside of its memory if a length becomes 2^58."""
     path = tmp_path / "x.orc"
     raw = write_file(pa.table({"s": ["xy" * i for i in range(12)]}), path, compression="uncompressed")
     command = [sys.executable, "-c", READ_EACH, str(path), *map(str, bits)]
@@ -169,7 +169,7 @@ def test_no_flipped_bit_ends_the_process(bits: tuple[int, ...], tmp_path: Path) 
 
 
 def test_lengths_above_the_text_that_is_there(tmp_path: Path) -> None:
-    """A stripe of strings of 2^30 bytes each, in 3 bytes of lengths: 30 GB would be allocated."""
+    """Three bytes of lengths declare strings of 2^30 bytes each, for which pyarrow would allocate 30 GB."""
     path = tmp_path / "x.orc"
     raw = bytearray(write_file(pa.table({"i": range(10), "s": ["abcd"] * 10}), path, compression="uncompressed"))
     with pa.OSFile(str(path)) as file:
@@ -273,7 +273,7 @@ def test_stripes_and_streams_lie_where_they_can(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["zlib", "snappy", "lz4", "zstd"])
 def test_compressed_files_that_repeat_much(tmp_path: Path, compression: str) -> None:
-    """Claims far above the compressed bytes are compared with the decompressed ones."""
+    """If a file declares far more bytes than its compressed ones, they are compared with the decompressed ones."""
     path = tmp_path / "x.orc"
     rows = pa.table({"s": ["a" * 10_000] * 2000, "l": pa.array([[None] * 500] * 2000, pa.list_(pa.int32()))})
     raw = write_file(rows, path, compression=compression, dictionary_key_size_threshold=0.0)
@@ -285,7 +285,7 @@ def test_compressed_files_that_repeat_much(tmp_path: Path, compression: str) -> 
 
 
 def test_decimals_of_too_many_digits(tmp_path: Path) -> None:
-    """pyarrow asserts the precision when it makes the type."""
+    """pyarrow ends the process if it makes a decimal type of too many digits."""
     path = tmp_path / "x.orc"
     raw = write_file(pa.table({"d": pa.array([1], pa.decimal128(9, 2))}), path, compression="uncompressed")
 
@@ -308,7 +308,7 @@ def test_decimals_of_too_many_digits(tmp_path: Path) -> None:
 
 
 def test_keys_of_maps_that_are_null(tmp_path: Path) -> None:
-    """pyarrow asserts that there are none when it makes the array."""
+    """pyarrow ends the process if it makes a map array with such keys."""
     path = tmp_path / "x.orc"
     maps = pa.array([[(f"k{i}", i)] for i in range(100)], pa.map_(pa.string(), pa.int32()))
     raw = write_file(pa.table({"m": maps}), path, compression="uncompressed")

@@ -106,7 +106,7 @@ def test_a_file_that_fails_to_open_is_closed(tmp_path: Path, format: FileFormat,
 
 
 def test_a_file_whose_rows_cannot_be_counted(tmp_path: Path) -> None:
-    """The optimizer asks for row counts: that a batch is damaged is found there first."""
+    """The optimizer asks for row counts first, and finds the damaged batch."""
     path = tmp_path / "t.arrow"
     rows = pa.table({"a": list(range(1000))})
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:

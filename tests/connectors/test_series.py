@@ -42,18 +42,18 @@ MEMORY = 64 << 20
     ],
 )
 def test_as_duckdb(query: str) -> None:
-    """Q2: whatever the bounds, and beside other tables."""
+    """Q2: for any bounds, alone and joined with other tables."""
     assert_same_rows(qcore.sql(query, threads=2).to_arrow(), duckdb.sql(query).to_arrow_table())
 
 
 def test_numbers_of_the_elements() -> None:
-    """Q2: the place of each value, where it is asked for."""
+    """Q2: WITH ORDINALITY gives the position of each value."""
     found = qcore.sql("select * from unnest(range(10, 13)) with ordinality u(v, n)").to_arrow()
     assert found.to_pydict() == {"v": [10, 11, 12], "n": [1, 2, 3]}
 
 
 def test_a_series_is_a_scan() -> None:
-    """P4: of a plan built in Python too; one whose bounds are columns, or whose step is 0, stays a list."""
+    """P4: also in plans built in Python. A series whose bounds are columns, or whose step is 0, is a list."""
     builder = PlanBuilder({}).values(pa.table({"one": [1]}))
     plan = optimize(builder.project({"l": "range(1, 10, 2)"}).unnest("l").build())
     (scan,) = plan.walk()
@@ -64,7 +64,7 @@ def test_a_series_is_a_scan() -> None:
 
 
 def test_what_a_series_knows() -> None:
-    """V3, P3: its rows and bounds, and splits that name sections of it."""
+    """V3, P3: a series knows its row count and bounds, and its splits name sections of it."""
     table = SeriesTable(range(10, 10 - 3 * SPLIT_ROWS, -1))
     known = table.statistics()
     assert (known.row_count, known.columns["value"].min, known.columns["value"].max) == (
@@ -81,7 +81,7 @@ def test_what_a_series_knows() -> None:
 
 
 def test_long_series_stream() -> None:
-    """V13: 400 MB of values, and a hundred million pairs of two series, in 64 MB."""
+    """V13: 400 MB of values, and 100 million pairs of two series, are read within a limit of 64 MB."""
     session = qcore.Session(threads=2, memory_limit=MEMORY)
     assert session.sql("select count(*) as n from range(50000000) r(v)").to_arrow()["n"].to_pylist() == [50_000_000]
     pairs = session.sql("select count(*) as n from range(10000) a(v), range(10000) b(v)").to_arrow()
@@ -98,7 +98,7 @@ def test_long_series_stream() -> None:
     ],
 )
 def test_the_timeout_holds(query: str) -> None:
-    """H1: days of rows end with the session's timeout, in little memory."""
+    """H1: a series that would take days ends with the session's timeout and takes little memory."""
     session = qcore.Session(threads=2, memory_limit=MEMORY, timeout=0.5)
     with pytest.raises(qcore.Timeout, match="longer than its timeout"):
         for _ in session.sql(query):
@@ -114,14 +114,14 @@ def test_the_timeout_holds(query: str) -> None:
     ],
 )
 def test_the_memory_limit_holds(query: str) -> None:
-    """G6: of what operators keep of a series, or of pairs of two."""
+    """G6: the limit covers the rows that operators keep of a series, and of pairs of two."""
     with pytest.raises(qcore.MemoryLimitError, match="goes past the memory limit"):
         for _ in qcore.sql(query, threads=2, memory_limit=MEMORY, timeout=60):
             pass
 
 
 def test_lists_as_long_as_a_column_says() -> None:
-    """G6, V13: the rows that a function gets at once are as many as its lists allow; the limits hold between them."""
+    """G6, V13: a function gets fewer rows at a time if its lists are long. Limits are checked between these calls."""
     lists = "(select v * 0 + 100000 as n from range(100000) a(v)) t, unnest(range(t.n)) u(w)"
     with pytest.raises(qcore.Timeout, match="longer than its timeout"):
         qcore.sql(f"select count(*) from {lists}", threads=2, timeout=0.5).to_arrow()
@@ -134,7 +134,7 @@ def test_lists_as_long_as_a_column_says() -> None:
 
 
 def test_a_constant_list_is_not_repeated() -> None:
-    """V13: a hundred thousand rows read one list of a hundred thousand numbers, which would be 80 GB."""
+    """V13: 100,000 rows share one constant list of 100,000 numbers. Copies would take 80 GB."""
     query = "select count(l) as n, count(*) as m from (select range(100000) as l, v from range(100000) a(v)) t"
     found = qcore.sql(query, threads=2, memory_limit=MEMORY).to_arrow()
     assert found.to_pylist() == [{"n": 100_000, "m": 100_000}]

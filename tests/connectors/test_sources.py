@@ -1,4 +1,4 @@
-"""Whatever a user may pass as a table (DESIGN 4)."""
+"""Every kind of object that a user may pass as a table (DESIGN 4)."""
 
 from __future__ import annotations
 

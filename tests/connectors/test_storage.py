@@ -39,7 +39,7 @@ def names(found: list[FoundFile], tree: Path) -> list[str]:
 
 @pytest.mark.parametrize("remote", [False, True])
 def test_a_folder_without_its_hidden_files(tree: Path, remote: bool) -> None:
-    """Local folders are walked, others listed: both find the same files and values of folder names."""
+    """Local folders are walked and others are listed. Both ways find the same files and partition values."""
     filesystem = pafs.SubTreeFileSystem(str(tree), pafs.LocalFileSystem()) if remote else None
     found = find_files("" if remote else tree, filesystem)
     texts = [file.location.path if remote else os.path.relpath(file.location.path, tree) for file in found]
@@ -89,7 +89,7 @@ def test_a_stamp_changes_with_the_file(tree: Path) -> None:
 
 
 def test_access_is_checked_again_when_a_file_is_opened(tree: Path) -> None:
-    """A link may lead elsewhere after the file was found."""
+    """A link may be changed after the file was found."""
     allowed, link = tree / "k=1", tree / "k=1" / "link.csv"
     link.symlink_to(allowed / "x.csv")
     (found,) = find_files(str(link), access=FileAccess.of([allowed]))

@@ -1,4 +1,4 @@
-"""Views: filters and names of a source put into the plan."""
+"""Views: the filters and names of a source become part of the plan."""
 
 from __future__ import annotations
 

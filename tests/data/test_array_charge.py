@@ -20,7 +20,7 @@ VIEWED = sum(len(text) for text in TEXTS if text is not None and len(text) > 12)
 
 
 def charge_of(n_bytes: int) -> int:
-    """With the eighth that goes to the allocator."""
+    """The charge of an array, with the eighth that is added for the allocator."""
     return n_bytes + (n_bytes >> 3)
 
 
@@ -74,7 +74,7 @@ NESTED = {
 
 @pytest.mark.parametrize("name", NESTED)
 def test_nested_values_count_with_what_is_in_them(name: str) -> None:
-    """Slices of them too: only the elements of their own rows."""
+    """Nested values count with their elements; a slice counts the elements of its own rows only."""
     values = NESTED[name]
     for rows in (pa.record_batch({"a": values}), pa.record_batch({"a": values}).slice(64, 128)):
         payer = Account()
@@ -123,7 +123,7 @@ def read(source: Any, payer: Account) -> list[PyBatch]:
 
 
 def test_slices_of_one_array_share_a_charge() -> None:
-    """Each keeps all of it alive: what is charged goes with the last."""
+    """Each slice keeps the whole array alive, so its bytes are released with the last slice."""
     rows = pa.table({"a": pa.array(range(10_000)), "b": pa.array(["text of some length"] * 10_000)}).combine_chunks()
     payer = Account()
     batches = read(rows.to_reader(max_chunksize=1000), payer)

@@ -1,4 +1,4 @@
-"""Malformed Arrow arrays are errors that name the column, however they come in (SPEC H2)."""
+"""Malformed Arrow arrays are errors that name the column, for every way of import (SPEC H2)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ MALFORMED = [
 
 
 class Native:
-    """A connector whose splits are the producer itself: the engine takes them over without pyarrow."""
+    """A connector whose splits are the producer itself, which the engine imports without pyarrow."""
 
     def __init__(self, source: Any, schema: pa.Schema) -> None:
         self.schema = pa.schema(Schema(schema))
@@ -220,7 +220,7 @@ VIEW_TEXTS = {
 
 @pytest.mark.parametrize("texts", VIEW_TEXTS)
 def test_a_view_among_many_is_looked_at(texts: str) -> None:
-    """Blocks of views are checked at once; one fault in any place is found, but in a null row anything may lie."""
+    """Blocks of views are checked together. A fault at any position is found. Views of null rows may have any bytes."""
     rows = [*VIEW_TEXTS[texts], TEXT, None]
     part = part_of(pa.record_batch({"v": pa.array(rows, pa.string_view())}))
     taken = pa.RecordBatchReader.from_stream(CheckedStream(Producer(part.copy()))).read_all()
@@ -254,7 +254,7 @@ def test_a_short_view_in_the_middle_of_a_block(texts: str, format: str, values: 
 
 
 def test_text_between_views_in_order_is_not_taken_for_theirs() -> None:
-    """Bytes that no view points at are no part of the text."""
+    """Bytes between two views that no view points to are not checked as text."""
     texts = pa.array(["first text of many", "\u00e9", "second text of many"]).cast(pa.string_view())
     part = part_of(pa.record_batch({"v": texts}))
     data = part.children[0].buffers[2]
@@ -277,7 +277,7 @@ def test_trusted_data_is_not_looked_at() -> None:
 
 
 def text_with_offsets(*offsets: int) -> pa.RecordBatch:
-    """Strings in `hello` with these offsets, written when pyarrow has seen that the batch is sound."""
+    """Strings in `hello` with these offsets, which are written after pyarrow has validated the batch."""
     held = bytearray(4 * len(offsets))
     made = pa.Array.from_buffers(pa.string(), len(offsets) - 1, [None, pa.py_buffer(held), pa.py_buffer(b"hello")])
     batch = pa.record_batch({"s": made})
@@ -286,7 +286,7 @@ def text_with_offsets(*offsets: int) -> pa.RecordBatch:
 
 
 def test_a_table_with_buffers_that_are_too_small_is_refused() -> None:
-    """What the C Data interface cannot tell, pyarrow knows: offsets behind the end of the text."""
+    """Only pyarrow knows the sizes of buffers; the C Data interface has none. Offsets may be above the size of the text."""
     bad = text_with_offsets(0, 5, 2_000_000_000)
     with pytest.raises(qcore.QcoreError, match="'s'"):
         qcore.sql("select s from t", {"t": bad}).to_arrow()
@@ -295,7 +295,7 @@ def test_a_table_with_buffers_that_are_too_small_is_refused() -> None:
 
 
 def test_a_batch_of_an_operator_is_checked() -> None:
-    """V5: what an operator gives is not trusted either."""
+    """V5: batches from a user's operator are checked, too."""
     class Gives(qcore.StatelessOperator):
         offsets: tuple[int, ...]
 

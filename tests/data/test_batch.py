@@ -29,7 +29,7 @@ def test_rows_and_bytes(n: int, type_: pa.DataType, width: int) -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 7, 5000])
 def test_bytes_of_selected_rows(every: int) -> None:
-    """A batch counts the rows that are selected."""
+    """The bytes of a batch are those of its selected rows."""
     given = pa.record_batch({"v": pa.array(range(5000), pa.int64())})
     keep = Evaluator(compile_predicate(col("v") % lit(every) == 0, given.schema), Account())
     selected = keep.select_batch(given)
@@ -41,7 +41,7 @@ def test_bytes_of_selected_rows(every: int) -> None:
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 @pytest.mark.parametrize(("count", "offset"), [(5, 0), (100, 3), (2048, 8), (1, 2047), (9999, 2500)])
 def test_slices_of_every_type(type_: pa.DataType, count: int, offset: int) -> None:
-    """Starts inside a byte of a bitmap, and at its edges."""
+    """Slices that begin within a byte of a bitmap and at its ends."""
     table = random_table(11, 3000, {"v": type_}, 0.3)
     got = run_chain([Limit("1", Account(), LimitState(count, offset))], table)
     values = [value for batch in got for value in batch["v"].to_pylist()]

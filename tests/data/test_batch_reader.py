@@ -1,4 +1,4 @@
-"""What every reader of batches has; ParquetReader is one."""
+"""The methods that every reader of batches has, tested with ParquetReader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow in and out: every layout, offset and size comes back as it was (SPEC H2)."""
+"""Import and export of Arrow data: every layout, offset and size comes back unchanged (SPEC H2)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WIDE_INDICES = {
 @pytest.mark.parametrize(("index", "n"), WIDE_INDICES.items(), ids=str)
 @pytest.mark.parametrize("offset", [0, 3])
 def test_dictionary_indices_up_to_the_largest_of_their_type(index: pa.DataType, n: int, offset: int) -> None:
-    """H2: unsigned indices are read as such."""
+    """H2: indices of unsigned types are read as unsigned."""
     at = [None if i % 7 == 3 else i for i in range(n)]
     encoded = pa.DictionaryArray.from_arrays(pa.array(at, index), pa.array(range(n), pa.int32())).slice(offset)
     assert round_trip(pa.record_batch({"s": encoded}))["s"].to_pylist() == at[offset:]

@@ -1,4 +1,4 @@
-"""Columns over other columns: rows of rows, null rows and bytes."""
+"""Columns that select rows of other columns: nested selections, null rows and bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from random_tables import ALL_TYPES, random_table
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 @pytest.mark.parametrize("offset", [0, 3])
 def test_rows_of_rows_of_every_type(type_: pa.DataType, offset: int) -> None:
-    """A join over a join over a filter: indices over indices are one index, and rows without a match are null."""
+    """A join over a join over a filter. Indices into indices become one index; rows without a match are null."""
     table = random_table(17, 400, {"v": type_}, 0.3, offset=offset).append_column("k", pa.array(range(400), pa.int64()))
     other = pa.table({"j": pa.array(range(0, 900, 3), pa.int64())})
     plan = qcore.PlanBuilder().values(other)
@@ -35,7 +35,7 @@ def test_rows_of_rows_of_every_type(type_: pa.DataType, offset: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 100, 3000])
 def test_bytes_of_text_are_those_of_its_rows(n: int) -> None:
-    """What a slice shares with others does not count."""
+    """Bytes that a slice shares with other slices do not count."""
     table = pa.record_batch({"s": ["x" * 100] * 5000})
     part = PyBatch.from_arrow(table.slice(10, n))
     assert 100 * n <= part.n_bytes <= 120 * n

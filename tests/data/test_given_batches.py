@@ -1,4 +1,4 @@
-"""Sources that write into the memory of a batch they gave: checked mode names them (SPEC H3)."""
+"""Checked mode names sources that write into the memory of a batch that they have returned (SPEC H3)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def plan(factory: Any, kind: str) -> Any:
 @pytest.mark.parametrize("n_buffers", [1, 3, 8])
 @pytest.mark.parametrize("protocol", [poll_source, push_batches, iterating])
 def test_a_source_that_uses_a_buffer_again_is_named(protocol: Any, n_buffers: int, drivers: int, kind: str) -> None:
-    """H3, D9: whether or not the engine still has the batch, so that it does not depend on the plan."""
+    """H3, D9: the error does not depend on the plan, because it comes also if the engine has released the batch."""
     task = Task(plan(protocol(n_buffers), kind), drivers=drivers)
     with pytest.raises(qcore.ExecutionError, match=CHANGED) as raised:
         list(task.batches(timeout=60))
@@ -112,7 +112,7 @@ def test_a_source_with_memory_for_every_batch_is_not(protocol: Any) -> None:
 
 
 def test_what_lies_beside_the_rows_may_change() -> None:
-    """Slices of memory that grows; one that ends within a byte of its validity bits."""
+    """Bytes outside of a batch's rows may change: slices of growing memory, and rows that end within a byte of a bitmap."""
     memory = np.zeros(1000, dtype=np.int64)
 
     class Growing(qcore.SourceOperator):
@@ -135,7 +135,7 @@ def test_what_lies_beside_the_rows_may_change() -> None:
 
 
 def test_a_source_may_wait_for_its_memory_to_come_back() -> None:
-    """Nobody holds on to a batch for the check while its source waits."""
+    """The check keeps no reference to a batch while its source waits for the memory."""
     returned: list[Future[None]] = []
 
     class Lent(np.ndarray):
@@ -166,7 +166,7 @@ def test_a_source_may_wait_for_its_memory_to_come_back() -> None:
 
 
 def test_only_checked_mode_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query pays for it in checked mode alone."""
+    """Only checked mode compares the memory, so other queries do not pay for it."""
     monkeypatch.setenv("QCORE_DEBUG", "0")
     task = Task(plan(poll_source(1), "aggregated"), drivers=1)
     assert [row["n"] for batch in task.batches(timeout=60) for row in batch.to_pylist()] == [100 * N_BATCHES]

@@ -1,4 +1,4 @@
-"""Batches laid out as Arrow arrays: computed columns, selections and types in their variants (SPEC H2)."""
+"""Batches exported as Arrow arrays: computed columns, selections and all variants of types (SPEC H2)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def addresses(array: pa.Array) -> set[int]:
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
 @pytest.mark.parametrize("start", [0, 8, 13])
 def test_all_rows_of_every_type(type_: pa.DataType, n: int, null_share: float, start: int) -> None:
-    """H2: columns that leave without a copy, and columns that cannot, from any first row."""
+    """H2: columns that are exported without a copy and columns that need one, from any first row."""
     batch = one_batch(n, type_, null_share).slice(start)
     got = pa.record_batch(PyBatch.from_arrow(batch))
     got.validate(full=True)
@@ -85,7 +85,7 @@ def test_values_of_the_application_are_not_copied(type_: pa.DataType, null_share
 
 
 def test_strings_of_the_application_are_not_copied_if_none_is_null() -> None:
-    """Nobody checked what null rows hold."""
+    """The views of null rows are not checked, so strings with nulls are copied."""
     for null_share, shared in ((0.0, True), (0.3, False)):
         batch = one_batch(3000, pa.string(), null_share)
         got = pa.record_batch(PyBatch.from_arrow(batch))["v"]
@@ -93,7 +93,7 @@ def test_strings_of_the_application_are_not_copied_if_none_is_null() -> None:
 
 
 def test_values_that_a_query_pays_for_are_copied() -> None:
-    """The application may keep them after the query, which is charged for them as long as they are its own."""
+    """The application may keep such values after the query. The query is charged for them only while it has them."""
     batch, query = one_batch(3000, pa.int64()), Account()
     native = PyBatch.from_arrow(batch, query)
     got = pa.record_batch(native)["v"]
@@ -108,7 +108,7 @@ def test_values_that_a_query_pays_for_are_copied() -> None:
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
 def test_a_sink_lays_out_what_its_reader_passes_on(type_: pa.DataType, every: int, null_share: float) -> None:
-    """Copies are charged while they wait in the queue, and not once the reader has them."""
+    """Copies are charged while they are in the queue, and released when the reader takes them."""
     batch, memory, queue = one_batch(5000, type_, null_share), Account(), BatchQueue(1)
     chain = [
         Filter("f", memory, lambda schema: compile_predicate(col("row") % lit(every) == 0, pa.schema(schema))),

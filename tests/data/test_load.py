@@ -1,4 +1,4 @@
-"""Columns of every storage, loaded as canonical values: whole vectors, offsets and single rows (SPEC H2)."""
+"""Columns of every storage are loaded as canonical values: whole vectors, offsets and single rows (SPEC H2)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def batch_of(name: str, n: int, nulls: bool) -> pa.RecordBatch:
 
 
 def load_values(batch: pa.RecordBatch, every: int) -> list[object]:
-    """Values that a kernel copied, of every so many rows."""
+    """The values that a kernel copied from every n-th row."""
     copied = Case(((col("row") >= 0, col("v")),), call("coalesce", col("v"), col("v")))
     program = compile_projection([("v", copied)], batch.schema)
     keep = Evaluator(compile_predicate(col("row") % lit(every) == 0, batch.schema), Account())

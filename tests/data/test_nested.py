@@ -1,4 +1,4 @@
-"""Rows of nested columns: taken by number, in every type, and out of the engine again (SPEC H2)."""
+"""Rows of nested columns are taken by number and exported, for every type (SPEC H2)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ print(refused, 8 * n)
 
 
 def test_no_flipped_bit_of_a_parquet_footer_ends_the_process(tmp_path: Path) -> None:
-    """pyarrow ends it where a histogram has another number of levels than its column."""
+    """pyarrow ends the process if a histogram has another number of levels than its column."""
     path = tmp_path / "x.parquet"
     nested = pa.array([[1, None], None, [], [2]] * 250)
     pq.write_table(WORDS.append_column("l", nested), path, row_group_size=500, store_schema=False)
@@ -76,7 +76,7 @@ def test_a_footer_that_ends_early_is_malformed(tmp_path: Path) -> None:
 
 
 def test_column_chunks_lie_in_the_file(tmp_path: Path) -> None:
-    """A footer of a larger file than its own is malformed."""
+    """A footer whose column chunks are outside of the file is malformed."""
     path = tmp_path / "x.parquet"
     pq.write_table(WORDS, path, store_schema=False)
     raw = path.read_bytes()

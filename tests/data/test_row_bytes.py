@@ -1,4 +1,4 @@
-"""Bytes of rows once they are laid out: how many fit a result's parts (SPEC V7)."""
+"""The bytes that rows take in a result, and how many rows fit into a part of it (SPEC V7)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = {
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("bytes_max", [1, 100_000, 400_000])
 def test_parts_of_a_result_fit(name: str, bytes_max: int) -> None:
-    """V7: a constant takes a row's bytes in every row, and a part has half the queue's bytes, or one row."""
+    """V7: a constant counts in every row. A part has at most half of the queue's bytes, or one row."""
     values, expression, row_bytes = COLUMNS[name]
     batch = pa.record_batch({"v": values, "k": pa.array(range(N), pa.int32())})
     memory, queue, scheduler = Account(), BatchQueue(1, bytes_max=bytes_max), Scheduler(1)

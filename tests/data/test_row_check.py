@@ -26,7 +26,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def change_bytes(array: pa.Array, buffer: int, at: int, raw: bytes) -> pa.Array:
-    """The array with other bytes in one of its buffers, written when pyarrow has seen that it is sound."""
+    """The array with changed bytes in one of its buffers. They are changed after pyarrow has validated the array."""
     buffers = array.buffers()
     held = bytearray(buffers[buffer])
     buffers[buffer] = pa.py_buffer(held)
@@ -59,7 +59,7 @@ def test_sections_are_remembered(type: pa.DataType) -> None:
 
 
 def test_short_views_of_every_length(level: int) -> None:
-    """At each place of a block: what fills a view up, and text that is not ASCII, whatever stands beside it."""
+    """At each position of a block: bytes that pad a view, and text that is not ASCII, beside any other text."""
     for length in range(13):
         texts = ["b" * length] * 5
         for position in range(5):
@@ -104,7 +104,7 @@ def test_long_views_stand_among_short_ones(level: int) -> None:
 @pytest.mark.parametrize("width", [4, 8])
 @pytest.mark.parametrize("n", [1, 7, 64, 3000])
 def test_offsets(level: int, width: int, n: int) -> None:
-    """Any offset that descends, is negative or leaves the bytes that there are."""
+    """An offset that descends, is negative or is above the size of the text, in any row."""
     array = pa.array(["ab"] * n, pa.string() if width == 4 else pa.large_string())
     code = "<i" if width == 4 else "<q"
     for row in {0, n // 2, n - 1}:
@@ -140,7 +140,7 @@ FAULTS: dict[pa.DataType, list[tuple[int, int, int, bytes]]] = {
 
 @pytest.mark.parametrize("type", TYPES, ids=str)
 def test_rows_that_a_filter_picks(level: int, type: pa.DataType) -> None:
-    """Of few rows of each section only those are checked, and a fault in one of them is found."""
+    """If few rows of a section are read, only they are checked, and a fault in one of them is found."""
     n = 4096
     sound = pa.array([TEXTS[i * i % 11 % 7] for i in range(n)], type)
     for number, (buffer, width, at, raw) in enumerate(FAULTS[type]):
@@ -176,7 +176,7 @@ def test_what_a_null_row_holds_is_not_looked_at(type: pa.DataType, every: int) -
 
 @pytest.mark.parametrize("type", TYPES, ids=str)
 def test_values_and_nulls_stand_where_they_did(level: int, type: pa.DataType) -> None:
-    """Sections are loaded one by one, from any row on, by filters of any density."""
+    """Values and nulls do not move if sections are loaded one by one, from any row, under filters of any density."""
     numbers = random.Random(level)
     texts = [None if numbers.random() < 0.2 else TEXTS[numbers.randrange(7)] + str(i) for i in range(7000)]
     for start, end in ((0, 7000), (3, 2051), (255, 257), (256, 512), (1023, 6999)):
@@ -201,7 +201,7 @@ def test_many_threads_check_one_array() -> None:
 
 
 def test_a_join_reads_rows_in_any_order() -> None:
-    """Few rows of many sections are checked one by one."""
+    """A join that reads few rows of many sections checks them one by one."""
     numbers = random.Random(5)
     order = list(range(40_000))
     numbers.shuffle(order)
@@ -219,7 +219,7 @@ def test_a_join_reads_rows_in_any_order() -> None:
 
 
 def test_arrays_that_share_buffers_in_parts() -> None:
-    """Slices of one array as chunks, and a chunk that comes twice."""
+    """Chunks that are slices of one array, and one chunk twice."""
     array = pa.array([f"text {i}" for i in range(10_000)], pa.string_view())
     chunks = pa.chunked_array([array.slice(3, 5000), array.slice(0, 10), array.slice(3, 5000), array.slice(9_000)])
     rows = pa.table({"s": chunks})

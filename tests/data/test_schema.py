@@ -1,4 +1,4 @@
-"""Schemas: names and types of every Arrow type, there and back (SPEC D6, H2)."""
+"""Schemas: names and all Arrow types are imported and exported (SPEC D6, H2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MORE_TYPES = [
 
 @pytest.mark.parametrize("type_", [*ALL_TYPES, *MORE_TYPES], ids=str)
 def test_types_come_back(type_: pa.DataType) -> None:
-    """H2: encodings and variants that the engine does not keep come back as the plain type."""
+    """H2: a type comes back as its plain type if the engine does not keep its encoding or variant."""
     made = Schema(pa.schema([("first", pa.int8()), ("v", type_)]))
     back = pa.schema(made)
     assert (len(made), made.names, back.names) == (2, ["first", "v"], ["first", "v"])
@@ -30,7 +30,7 @@ def test_types_come_back(type_: pa.DataType) -> None:
 
 @pytest.mark.parametrize("position", range(4))
 def test_schemas_are_equal_by_value(position: int) -> None:
-    """D6: names, types and their parameters, and their order."""
+    """D6: equal schemas have equal names and types, with their parameters, in the same order."""
     zone, list_ = pa.timestamp("us", "UTC"), pa.list_(pa.int8())
     fields = [("a", pa.int64()), ("d", pa.decimal128(15, 2)), ("t", zone), ("l", list_)]
     others = [("b", pa.int64()), ("d", pa.decimal128(15, 3)), ("t", pa.timestamp("us")), ("l", pa.list_(pa.int16()))]

@@ -73,7 +73,7 @@ def test_no_rows_and_chunks_without_rows() -> None:
 
 @pytest.mark.parametrize("split", [Rows(-1, 2), Rows(2, 2), Rows(0, -1), "a split", Rows("0", 1)], ids=str)  # type: ignore[arg-type]
 def test_other_splits_are_opened(split: Any) -> None:
-    """Ranges outside the rows, too: the connector has the better error."""
+    """The connector opens other splits, and ranges outside of the rows, for which it has the better error."""
     table = pa.table({"a": [1, 2, 3]})
     opened: list[Any] = []
 
@@ -120,7 +120,7 @@ def test_rows_over_other_arrays_than_those_of_the_checks_are_not_used() -> None:
 
 
 def test_every_chunk_of_strings_is_checked() -> None:
-    """Also behind chunks that are sound already or have no rows, and when pyarrow drops a bitmap without nulls."""
+    """Also after chunks that were checked before or have no rows, and if pyarrow drops a bitmap without nulls."""
     texts = pa.array([f"text {n:010d}" for n in range(100)])
     bitmap = pa.py_buffer(b"\xff" * 13)
     for last in (make_damaged(), pa.Array.from_buffers(pa.string(), 5000, [None, *make_damaged().buffers()[1:]])):
@@ -165,7 +165,7 @@ def test_tables_store_what_drivers_read_as_it_is() -> None:
 
 
 def test_scans_of_tables_read_stored_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lowering asks the source for them by name, and opens splits if it has none: both give the same answer."""
+    """Lowering uses a source's stored_rows if it has them, and opens splits otherwise. Both give the same rows."""
     given: list[StoredRows | None] = []
     plain = ArrowTable.stored_rows
 

@@ -1,4 +1,4 @@
-"""Values gathered and scattered by position, in every width: sorts gather keys, groups scatter rows."""
+"""Values of every width are gathered and scattered by position, as sorts gather keys and groups scatter rows."""
 
 from __future__ import annotations
 

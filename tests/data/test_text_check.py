@@ -50,7 +50,7 @@ def make_unchecked(values: list[bytes], type_: pa.DataType) -> pa.Array:
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 @pytest.mark.parametrize("before", [0, 1, 7, 8, 9, 40])
 def test_edges_of_the_encoding(type_: pa.DataType, before: int) -> None:
-    """H2: at any distance from the words of eight bytes that are looked at together."""
+    """H2: at any distance from the words of eight bytes that are checked together."""
     for edge in EDGES:
         for after in (b"", b"x" * 9):
             value = b"a" * before + edge + after
@@ -70,7 +70,7 @@ def test_random_bytes(type_: pa.DataType) -> None:
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()], ids=str)
 def test_a_character_cut_by_the_end_of_its_string(type_: pa.DataType) -> None:
-    """The bytes are text as a whole, the strings are not."""
+    """All bytes together are valid text, but the single strings are not."""
     data = pa.py_buffer("é".encode())
     offsets = np.array([0, 1, 2], np.int64 if type_ == pa.large_string() else np.int32)
     assert not passes(pa.Array.from_buffers(type_, 2, [None, pa.py_buffer(offsets), data]))

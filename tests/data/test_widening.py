@@ -1,4 +1,4 @@
-"""The widening lattice: which type holds the values of two, which schema the rows of two (SPEC D6)."""
+"""The widening lattice: the type that holds the values of two types, and the schema for rows of two schemas (SPEC D6)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def column(type: pa.DataType) -> pa.Schema:
 
 @pytest.mark.parametrize(("a", "b", "wide"), JOINS, ids=str)
 def test_types_that_widen(a: pa.DataType, b: pa.DataType, wide: pa.DataType) -> None:
-    """D6: either way round, and the wide type takes both in once more."""
+    """D6: in either order; the wide type and either of the two widen to the wide type."""
     assert join(column(a), column(b)).field("x").type == wide
     assert join(column(b), column(a)).field("x").type == wide
     assert join(column(wide), column(a)).field("x").type == wide
@@ -86,7 +86,7 @@ def test_types_in_conflict(a: pa.DataType, b: pa.DataType) -> None:
 
 
 def test_any_order_ends_in_a_type_that_holds_all() -> None:
-    """D6: drivers see schemas in any order; without unsigned integers all orders end in the same type."""
+    """D6: drivers meet schemas in any order. Without unsigned integers all orders end with the same type."""
     types = [pa.null(), pa.int8(), pa.int32(), pa.uint8(), pa.uint32(), pa.decimal128(7, 2), pa.decimal128(12, 0)]
     for a, b, c in itertools.product(types, repeat=3):
         left = join(join(column(a), column(b)), column(c))
@@ -97,7 +97,7 @@ def test_any_order_ends_in_a_type_that_holds_all() -> None:
 
 
 def test_columns_go_by_name() -> None:
-    """D6: the first schema's order, then what only the second has; "the same" is decided by value."""
+    """D6: columns of the first schema in its order, then those that only the second has. Schemas are compared by value."""
     first = pa.schema([("a", pa.int32()), ("b", pa.string())])
     second = pa.schema([("c", pa.int8()), ("b", pa.large_string()), ("a", pa.int64())])
     assert join(first, second) == pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())])
@@ -126,7 +126,7 @@ def test_values_of_every_conversion() -> None:
 
 @pytest.mark.parametrize("type", [pa.int64(), pa.uint64()], ids=str)
 def test_an_integer_that_a_float_would_round(type: pa.DataType) -> None:
-    """D6: refused with the value; 2**53 itself is exact."""
+    """D6: the error names the value. 2**53 itself is exact."""
     floats = pa.record_batch({"x": pa.array([0.5])})
     chain = lambda: [Limit("limit", Account(), LimitState(None))]  # noqa: E731
     exact = pa.record_batch({"x": pa.array([2**53, None], type)})
@@ -139,7 +139,7 @@ def test_an_integer_that_a_float_would_round(type: pa.DataType) -> None:
 
 
 def test_a_batch_under_a_selection_is_widened() -> None:
-    """D6: only the rows that count, in their order."""
+    """D6: only the selected rows, in their order."""
     from qcore.expression.tree import col
     from qcore.lowering.compile import compile_predicate
     from qcore_ext.basic.filter import Filter

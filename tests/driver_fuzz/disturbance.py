@@ -49,18 +49,18 @@ class Disturbance:
             self.task.cancel()
         self.on_cancel.set()
 
-    def place(self, lowered: LoweredPlan) -> None:
+    def insert_operators(self, lowered: LoweredPlan) -> None:
         """Put random operators between the engine's; each round of a recursion is lowered by itself."""
         lowering = next(self.lowerings)
         rng = random.Random(f"{self.scenario.seed}, {lowering}")
-        places = [
+        addresses = [
             (number, position)
             for number, pipeline in enumerate(lowered.pipelines)
             for position in range(1, len(pipeline.steps))
         ]
-        chosen = [place for place in places if rng.random() < self.scenario.share]
+        chosen = [address for address in addresses if rng.random() < self.scenario.share]
         if self.scenario.fault in ("error", "early finish", "cancel") and not chosen:
-            chosen = [rng.choice(places)]
+            chosen = [rng.choice(addresses)]
         faulty = rng.choice(chosen) if chosen else None
         for number, position in sorted(chosen, reverse=True):
             pipeline = lowered.pipelines[number]
@@ -88,7 +88,7 @@ def lowering_with(disturbance: Disturbance) -> type[Lowering]:
     class RandomLowering(Lowering):
         def finish(self, root: Any) -> LoweredPlan:
             lowered = super().finish(root)
-            disturbance.place(lowered)
+            disturbance.insert_operators(lowered)
             return lowered
 
     return RandomLowering
@@ -118,9 +118,9 @@ def check_log(log: list[Any]) -> None:
     assert not [entry for entry in log if entry[1] not in known], log
     counts = Counter(log)
     assert not counts or max(counts.values()) == 1, counts.most_common(3)
-    places = {place for place, _ in log}
-    assert {place for place, call in log if call == "close"} == places
-    closes = [place for place, call in log if call == "close"]
-    for chain in {place[:-1] for place in places}:
-        positions = [place[-1] for place in closes if place[:-1] == chain]
+    addresses = {address for address, _ in log}
+    assert {address for address, call in log if call == "close"} == addresses
+    closes = [address for address, call in log if call == "close"]
+    for chain in {address[:-1] for address in addresses}:
+        positions = [address[-1] for address in closes if address[:-1] == chain]
         assert positions == sorted(positions, reverse=True), (chain, positions)

@@ -116,7 +116,7 @@ QUERIES = {
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_and_places(name: str, threads: int, duck: duckdb.DuckDBPyConnection) -> None:
-    """Q2: equal subplans, and only they, are computed once; each place gets all rows under its own names."""
+    """Q2: equal subplans, and only they, are computed once; each reader gets all rows under its own names."""
     text, n_shared, n_reads = QUERIES[name]
     result = qcore.sql(text, {"sales": SALES}, threads=threads, timeout=30)
     shown = str(result.explain())

@@ -1,4 +1,4 @@
-"""Dependent joins of every kind in every place, written as plans, against the same query in DuckDB (SPEC Q2)."""
+"""Dependent joins of every kind in every clause, written as plans, against the same query in DuckDB (SPEC Q2)."""
 
 from __future__ import annotations
 

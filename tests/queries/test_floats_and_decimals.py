@@ -77,9 +77,9 @@ def test_a_constant_is_the_float_it_is_written_as() -> None:
 
 def test_elements_that_are_nan(duck: duckdb.DuckDBPyConnection) -> None:
     """In functions of lists NaN equals NaN, and is the largest value."""
-    lists = [[1.0, math.nan, None], [math.nan, -0.0], [], None, [math.nan, math.nan]]
-    others = [[math.nan], [0.0], [math.nan], [1.0], None]
-    table = pa.table({"l": lists, "m": others, "x": [math.nan, 0.0, None, 1.0, math.nan]})
+    lists = [[1.0, math.nan, None], [math.nan, -0.0], [], None, [math.nan, math.nan], None]
+    others = [[math.nan], [0.0], [math.nan], [1.0], None, [1.0]]
+    table = pa.table({"l": lists, "m": others, "x": [math.nan, 0.0, 1.0, None, math.nan, 1.0]})
     duck.register("t", table)
     query = (
         "select list_position(l, x), list_contains(l, x), list_contains(m, x), list_has_any(l, m), list_has_all(l, m), "

@@ -1,4 +1,4 @@
-"""Schemas that change in mid-stream, through every operator: carried as declared below, or refused (SPEC D6).
+"""A schema that changes between batches, through every operator: carried, or refused as declared below (SPEC D6).
 
 The oracle casts every batch up front to the widest schema and lets DuckDB compute. Where the source declares the widest
 schema, every operator must agree with it. Where it declares the first one only, REFUSED says which operators answer
@@ -33,7 +33,7 @@ OTHER = pa.table({"o": pa.array([0, 1, 2, 2, 30, None], pa.int32()), "w": pa.arr
 
 
 def change_type(name: str, first: pa.DataType, second: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]:
-    """First schema, second, and the widest, when one column's type changes."""
+    """The first schema, the second and the widest one of a source whose column changes its type."""
     at = BASE.get_field_index(name)
     one, two = BASE.set(at, pa.field(name, first)), BASE.set(at, pa.field(name, second))
     return one, two, two
@@ -75,7 +75,7 @@ TYPES = {
 
 
 def rows_of(schema: pa.Schema, seed: int, n_rows: int = ROWS) -> pa.RecordBatch:
-    """Rows that any of the types above holds exactly."""
+    """Rows whose values all of the types above hold exactly."""
     random = np.random.default_rng(seed)
     null = random.random(n_rows) < 0.1
     columns = {
@@ -130,7 +130,7 @@ class Changing(qcore.SourceOperator):
         return PollPull.EXHAUSTED if batch is None else PollPull.batch(batch)
 
     def up_front(self, widest: pa.Schema) -> pa.Table:
-        """The oracle's table: every batch cast to the widest schema."""
+        """The oracle's input: all batches cast to the widest schema."""
         tables = []
         for batch in (batch for part in self.batches for batch in part):
             columns = []
@@ -143,13 +143,13 @@ class Changing(qcore.SourceOperator):
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Text as string, whatever its layout; pyarrow casts few layouts into each other."""
+    """The table with texts of every layout as strings, because pyarrow casts few layouts into each other."""
     is_text = pa.types.is_dictionary(column.type) or pa.types.is_string_view(column.type)
     return pa.array(column.to_pylist(), pa.string()) if is_text else column
 
 
 class Passing(qcore.Operator):
-    """V5: hands batches on."""
+    """V5: passes batches on."""
 
     held: Any = None
 
@@ -165,14 +165,14 @@ class Passing(qcore.Operator):
 
 
 class Same(qcore.StatelessOperator):
-    """G4: hands batches on."""
+    """G4: passes batches on."""
 
     def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
 
 
 class Iterating(qcore.BatchIterator):
-    """D2: hands batches on."""
+    """D2: passes batches on."""
 
     def next(self) -> Any:
         outcome = self.child.next()
@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[str, set[str]]] = {
 
 
 def run(plan: PlanBuilder | p.PlanNode, drivers: int) -> pa.Table:
-    """What a task gives, under the last batch's schema: columns that came later are null before."""
+    """The rows of a task under the schema of its last batch. Columns that came later are null in rows before."""
     node = plan.build() if isinstance(plan, PlanBuilder) else plan
     batches = list(qcore.Task(node, drivers=drivers, batch_rows=1000).batches(timeout=60))
     tables = [pa.Table.from_batches([batch]) for batch in batches] or [node.schema.empty_table()]
@@ -321,7 +321,7 @@ def run(plan: PlanBuilder | p.PlanNode, drivers: int) -> pa.Table:
 
 @pytest.fixture(scope="module", autouse=True)
 def duckdb_session() -> Iterator[None]:
-    """One DuckDB for all: opening it takes longer than what it is asked."""
+    """One DuckDB for all tests, because it takes longer to open than to answer."""
     global connection
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("o", OTHER)
@@ -370,7 +370,7 @@ def test_what_the_source_declares_is_carried(operator: str, change: str, drivers
 
 @pytest.mark.parametrize(("operator", "change", "drivers"), every(5, CASES))
 def test_what_goes_past_the_declared_schema(operator: str, change: str, drivers: int) -> None:
-    """D6: a schema that widens in mid-stream comes out of every operator right, or is refused as REFUSED says."""
+    """D6: every operator gives the right rows if the schema widens between batches, or refuses it as in REFUSED."""
     first, second, widest = CHANGES[change]
     source = Changing(first, first, second, drivers)
     name, refused = REFUSED.get(operator, ("", set()))
@@ -490,7 +490,7 @@ NOT_CARRIED = {
 @pytest.mark.parametrize("operator", [*OPERATORS, *MORE])
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 def test_every_operator_and_every_widening(operator: str, drivers: int) -> None:
-    """D6: none is refused but those listed."""
+    """D6: only the listed combinations are refused."""
     build, sql = {**OPERATORS, **MORE}[operator]
     for name, (first, second, widest) in WIDENINGS.items():
         source = Changing(first, first, second, drivers, 40)
@@ -514,7 +514,7 @@ LISTS = {
 
 
 class ChangingLists(Changing):
-    """The column `v` has lists: those of its first type have no element if that is null."""
+    """The column `v` has lists. If their first type is null they have no elements."""
 
     def __init__(self, first: pa.DataType, second: pa.DataType, partitions: int) -> None:
         self.declared = change_type("v", first, second)[0]
@@ -667,7 +667,7 @@ LISTS_REFUSED: dict[str, Build] = {
 @pytest.mark.parametrize("operator", [*LIST_OPERATORS, *LIST_KEYS, *LIST_FUNCTIONS])
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 def test_lists_of_wider_elements(operator: str, drivers: int) -> None:
-    """D6: what passes lists on carries the change, and so does what compares or keeps them, or takes them apart."""
+    """D6: operators that pass lists on, compare, keep or unnest them carry the change."""
     build, sql = {**LIST_OPERATORS, **LIST_KEYS, **LIST_FUNCTIONS}[operator]
     for first, second in LISTS.values():
         source = ChangingLists(first, second, drivers)
@@ -700,7 +700,7 @@ def nested_value(kind: str, i: int) -> Any:
 
 
 class ChangingNested(Changing):
-    """A column `extra` of a nested type is added in the middle. With `was_null` it was there, of the null type."""
+    """A column `extra` of a nested type is added between batches. With `was_null` it had the null type before."""
 
     def __init__(self, type: pa.DataType, kind: str, was_null: bool, partitions: int) -> None:
         super().__init__(BASE, BASE, BASE, partitions, 40)
@@ -728,7 +728,7 @@ NAME_COLUMNS = ("Hash", "NestedLoop", "RecursiveUnion", "intersect", "except_")
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 @pytest.mark.parametrize("was_null", [True, False])
 def test_nested_columns_that_are_new(operator: str, kind: str, drivers: int, was_null: bool) -> None:
-    """D6: rows of before have nulls in a new column of lists, structs or maps."""
+    """D6: earlier rows have nulls in a new column of lists, structs or maps."""
     build, sql = {**OPERATORS, **MORE}[operator]
     source = ChangingNested(NESTED[kind], kind, was_null, drivers)
     plan = build(PlanBuilder().source(source, on_schema_change="evolve"))
@@ -753,7 +753,7 @@ def test_what_a_window_cannot_collect_is_refused_by_name() -> None:
 
 
 def read_written(path: Path, how: str) -> list[pa.Table]:
-    """The files of a write."""
+    """Read the files of a write."""
     if how == "partitions":
         manifest = qcore.PartitionManifest.read(path)
         assert sum(manifest.rows) > 0
@@ -762,7 +762,7 @@ def read_written(path: Path, how: str) -> list[pa.Table]:
 
 
 def write_files(rows: PlanBuilder, path: Path, how: str, drivers: int) -> list[pa.Table]:
-    """The files that a task writes. Nothing else is left beside them."""
+    """Run a task that writes files, and return them. It leaves no other files beside them."""
     if how == "partitions":
         plan = rows.partitioned_output(["i"], 3, path=path).build()
     else:
@@ -820,7 +820,7 @@ def test_written_files_have_the_widest_schema(change: str, how: str, drivers: in
 
 @pytest.mark.parametrize("how", ["file", "folder", "partitions"])
 def test_written_types_in_conflict_are_refused(how: str, tmp_path: Path) -> None:
-    """D6: the error names the column and both types, and nothing is left."""
+    """D6: the error names the column and both types, and no file is left."""
     source = Changing(CONFLICT[0], CONFLICT[0], CONFLICT[1], 1)
     rows = PlanBuilder().source(source, on_schema_change="evolve")
     with pytest.raises(SchemaChangeError, match="'v' changed from int32 to string"):
@@ -830,7 +830,7 @@ def test_written_types_in_conflict_are_refused(how: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["file", "folder", "partitions"])
 def test_a_wider_schema_without_rows_is_written(how: str, tmp_path: Path) -> None:
-    """D6: the files have the last schema, also if no row came with it."""
+    """D6: the files have the last schema, also if no row had it."""
     source = Changing(BASE, BASE, EXTRA, 1)
     source.batches = [[rows_of(BASE, 0), rows_of(EXTRA, 0, 0)]]
     rows = PlanBuilder().source(source, on_schema_change="evolve")

@@ -1,4 +1,4 @@
-"""Sources whose parts differ in schema, and how results tell of new schemas (SPEC D2, D4, D5, D6, D7)."""
+"""Sources whose parts have different schemas, and how results report new schemas (SPEC D2, D4, D5, D6, D7)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sql_type(type: pa.DataType) -> str:
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".orc"])
 def test_files_of_one_scan(tmp_path: Path, suffix: str) -> None:
-    """D6: the union of the columns by name, types widened, null where a file lacks a column, which the others type."""
+    """D6: the columns of all files by name, in the widest types. Rows of a file without a column have nulls in it."""
     tables = [FIRST, SECOND, THIRD]
     paths = [write(table, tmp_path / f"{i}{suffix}") for i, table in enumerate(tables)]
     session = qcore.Session(threads=2)
@@ -74,7 +74,7 @@ def test_files_of_one_scan(tmp_path: Path, suffix: str) -> None:
 
 
 def test_text_files_of_one_scan(tmp_path: Path) -> None:
-    """D6: the types that the first lines of each file show are widened too."""
+    """D6: types that are inferred from the first lines of each file are widened, too."""
     parts = [pa.table({"a": [1, 2], "s": ["x", "y"]}), pa.table({"s": ["z"], "a": [0.5]}), pa.table({"a": [3]})]
     for i, part in enumerate(parts):
         pacsv.write_csv(part, tmp_path / f"{i}.csv")
@@ -83,7 +83,7 @@ def test_text_files_of_one_scan(tmp_path: Path) -> None:
 
 
 def test_files_must_agree_when_asked_to(tmp_path: Path) -> None:
-    """D6: on_schema_change="error" names the column, both types and both files; before anything runs."""
+    """D6: on_schema_change="error" names the column, both types and both files before the query runs."""
     paths = [write(table, tmp_path / f"{i}.parquet") for i, table in enumerate((FIRST, SECOND))]
     message = r"'a' is int32 in .*0\.parquet and int64 in .*1\.parquet.*on_schema_change='evolve'"
     with pytest.raises(SchemaChangeError, match=message):
@@ -108,7 +108,7 @@ def test_files_must_agree_when_asked_to(tmp_path: Path) -> None:
     ],
 )
 def test_what_else_must_agree(tmp_path: Path, second: pa.Table, message: str) -> None:
-    """D6: columns dropped, added and reordered are changes too; other layouts of text are not."""
+    """D6: columns that are dropped, added or reordered are changes. Other layouts of text are not."""
     paths = [write(table, tmp_path / f"{i}.parquet") for i, table in enumerate((FIRST, second))]
     with pytest.raises(SchemaChangeError, match=message):
         qcore.Session().register("t", paths, on_schema_change="error")
@@ -128,7 +128,7 @@ def test_an_unknown_policy() -> None:
 
 
 def test_batches_of_a_list() -> None:
-    """D6: a list of batches of different schemas is one table; "error" refuses it, and so do types in conflict."""
+    """D6: a list of batches of different schemas is one table, unless "error" is set or types are in conflict."""
     batches = [batch for table in (FIRST, SECOND, THIRD) for batch in table.to_batches()]
     session = qcore.Session(threads=2)
     session.register("t", batches)
@@ -150,7 +150,7 @@ def read_split(path: str, schema: pa.Schema, on_schema_change: str | None) -> li
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 def test_splits_added_by_hand(tmp_path: Path, suffix: str) -> None:
-    """D6, V3: the declared schema rules; what does not widen into it names column, both types and the file."""
+    """D6, V3: splits are read under the declared schema. Errors name the column, both types and the file."""
     path = write(FIRST, tmp_path / f"1{suffix}")
     declared = pa.schema([("n", pa.date32()), ("a", pa.int64())])
     assert read_split(path, declared, "evolve") == [{"n": None, "a": a} for a in (1, 2, None)]
@@ -201,7 +201,7 @@ def changing(*tables: pa.Table, schema: pa.Schema = FIRST.schema) -> PlanBuilder
     ],
 )
 def test_a_source_must_keep_what_it_declares(table: pa.Table, message: str) -> None:
-    """D6: unless it says on_schema_change="evolve", as the error does."""
+    """D6: otherwise the error names the setting on_schema_change="evolve"."""
     plan = PlanBuilder().source(Changing([batch(FIRST), batch(table)])).build()
     with pytest.raises(
         SchemaChangeError, match=rf"Changing \(node 0\): {message}.*on_schema_change='evolve'"
@@ -225,7 +225,7 @@ def outcomes(plan: PlanBuilder) -> list[tuple[IterOutcome, list[str], int | None
 
 
 def test_an_iterator_tells_of_new_schemas() -> None:
-    """D2, D6, D7: OK_NEW_SCHEMA at first and at every wider schema; a narrower one is no new one; NONE stays."""
+    """D2, D6, D7: OK_NEW_SCHEMA comes first and with every wider schema, but not with narrower ones. NONE stays."""
     seen = outcomes(changing(FIRST, FIRST, SECOND, FIRST, THIRD))
     first, second = ["int32", "string"], ["int64", "string", "bool"]
     third = ["decimal128(21, 2)", "string", "bool", "float"]
@@ -241,7 +241,7 @@ def test_an_iterator_tells_of_new_schemas() -> None:
 
 
 def test_the_first_outcome() -> None:
-    """D5: a schema without rows when all were filtered away, NONE when there was no data at all; D7."""
+    """D5, D7: the first outcome is a schema without rows if a filter passes none, and NONE if there is no data."""
     new, none = IterOutcome.OK_NEW_SCHEMA, IterOutcome.NONE
     types = ["int32", "string"]
     filtered = [changing(FIRST).filter(col("a") > 10), PlanBuilder().values(FIRST).filter(col("a") > 10)]
@@ -253,7 +253,7 @@ def test_the_first_outcome() -> None:
 
 
 def test_rows_that_statistics_left_out_were_data(tmp_path: Path) -> None:
-    """D5: no row group is read, and yet the answer is a schema."""
+    """D5: if statistics exclude every row group, the first outcome is still a schema."""
     path = write(FIRST, tmp_path / "1.parquet")
     plan = qcore.Session(threads=1).execute(PlanBuilder().scan("t", source=path).filter(col("a") > 10).build()).plan
     it = qcore.Task(plan, drivers=1).iterator()
@@ -267,7 +267,7 @@ def test_a_stop_stays() -> None:
 
 
 def test_a_result_is_of_one_schema() -> None:
-    """D4: what widens into the declared schema is carried; what goes past it is refused with a remedy."""
+    """D4: batches that widen to the declared schema are read. For others the error says what to do."""
     session = qcore.Session(threads=1)
     within = session.execute(changing(FIRST, SECOND, THIRD, schema=UNION).build())
     assert within.schema == UNION
@@ -282,7 +282,7 @@ def test_a_result_is_of_one_schema() -> None:
 
 
 def test_sinks_see_schemas_grow() -> None:
-    """D6, V12: a callback, and a sink in Python that is bound anew."""
+    """D6, V12: a callback gets the wider batches, and a sink in Python is bound again."""
     given: list[pa.RecordBatch] = []
     list(qcore.Task(changing(FIRST, SECOND, FIRST).callback(given.append).build(), drivers=1).batches(timeout=30))
     assert [batch.schema.names for batch in given] == [["a", "s"], ["a", "s", "b"], ["a", "s", "b"]]
@@ -303,7 +303,7 @@ def test_sinks_see_schemas_grow() -> None:
 
 
 def test_a_promise_of_an_operator_holds_for_each_input() -> None:
-    """D6, D9: an operator in the middle says its schema at every bind; another one is its bug, not a change."""
+    """D6, D9: an operator declares its schema at every bind. A batch of another schema is an error."""
 
     class Lying(qcore.StatelessOperator):
         def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -314,7 +314,7 @@ def test_a_promise_of_an_operator_holds_for_each_input() -> None:
 
 
 def test_d6_an_operator_that_holds_batches_of_an_earlier_schema() -> None:
-    """D6, H3: what it took before its input widened comes out later, under the wider schema."""
+    """D6, H3: batches that it took before its input widened come out later under the wider schema."""
 
     class Holding(qcore.Operator):
         def __init__(self) -> None:
@@ -336,7 +336,7 @@ def test_d6_an_operator_that_holds_batches_of_an_earlier_schema() -> None:
 
 
 def test_the_single_row_is_widened() -> None:
-    """D6: the row is held when its schema changes; a row of nulls is of the last schema."""
+    """D6: the row that the operator keeps is widened when the schema changes. A row of nulls has the last schema."""
     from qcore.plan.nodes import EnforceSingleRow
 
     one, none = FIRST.slice(0, 1), SECOND.slice(1)
@@ -348,7 +348,7 @@ def test_the_single_row_is_widened() -> None:
 
 
 def test_lists_beside_a_column_that_widens() -> None:
-    """D6: nested columns kept by a sort stay with their rows; rows of before have nulls in a new one."""
+    """D6: nested columns that a sort keeps stay with their rows. Earlier rows have nulls in a new column."""
     n = 3000
     lists = pa.array([[i, i + 1] for i in range(n)])
     first = pa.table({"k": pa.array(range(n), pa.int16()), "l": lists})

@@ -1,8 +1,8 @@
-"""Errors that cannot be told: whatever raises while a failure is put into words, the query ends as failed (SPEC D9).
+"""Errors whose message cannot be made: a query ends as failed if its message raises another error (SPEC D9).
 
-Everything of a user's that a message could be made of is a place: names and texts of errors, classes, answers, futures
-and splits, and the making of each error of the engine's own. A Trap counts the places and raises at one of them, or at
-all from one on.
+A site is code of a user that a message may call, or the making of one of the engine's own errors: names and texts of
+errors, classes, return values, futures and splits. A Trap counts the sites and raises at one of them, or at all from
+one on.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.timeout(240)
 
 TABLE = pa.table({"a": pa.array(range(3000), pa.int64())})
 GOOD = pa.record_batch({"a": pa.array([1, 2], pa.int64())})
-# Places tried: all, but of the many where rows are tried one by one, or answers looked at with each batch.
+# Sites that are tried: the first and the last ones, where rows or batches pass the same sites again and again.
 FIRST, LAST = 12, 20
 KINDS: tuple[type[BaseException], ...] = (MemoryError, AttributeError, SystemExit, GeneratorExit, KeyboardInterrupt)
 
 
 class Trap:
-    """Raises at the `nth` place passed while it is armed; with `stays` at all later ones too."""
+    """Raises at the `nth` site that is passed while it is armed; with `stays` also at all later ones."""
 
     armed: Trap | None = None
 
@@ -44,7 +44,7 @@ class Trap:
         self.passed: list[str] = []
 
     @classmethod
-    def place(cls, name: str) -> None:
+    def pass_site(cls, name: str) -> None:
         trap = cls.armed
         if trap is None:
             return
@@ -62,31 +62,31 @@ class Trap:
 
 
 class Told(type):
-    """A class whose name, text and truth are places."""
+    """A class whose name, text and truth are sites."""
 
     def __getattribute__(cls, name: str) -> Any:
         if name in ("__name__", "__qualname__", "__module__"):
-            Trap.place(f"class {name}")
+            Trap.pass_site(f"class {name}")
         return super().__getattribute__(name)
 
     def __repr__(cls) -> str:
-        Trap.place("repr of class")
+        Trap.pass_site("repr of class")
         return "Told"
 
 
 class Telling(metaclass=Told):
-    """What its instances are asked for in order to be told."""
+    """The attributes that a message reads from its instances."""
 
     def __str__(self) -> str:
-        Trap.place("str")
+        Trap.pass_site("str")
         return "told"
 
     def __repr__(self) -> str:
-        Trap.place("repr")
+        Trap.pass_site("repr")
         return "told"
 
     def __format__(self, form: str) -> str:
-        Trap.place("format")
+        Trap.pass_site("format")
         return "told"
 
 
@@ -95,14 +95,14 @@ class Failure(Telling, Exception):
 
     @property
     def node_id(self) -> None:
-        Trap.place("node_id of error")
+        Trap.pass_site("node_id of error")
 
 
 class LikeOurs(Telling, qcore.ExecutionError):
-    """An error that says it is the engine's, and does not let itself be changed."""
+    """An error that claims to be of the engine, and whose attributes cannot be set."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        Trap.place(f"set {name}")
+        Trap.pass_site(f"set {name}")
         super().__setattr__(name, value)
 
 
@@ -114,27 +114,27 @@ class SplitOf(Telling, Split):
     pass
 
 
-def as_place(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def as_site(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def pass_site(*arguments: Any, **options: Any) -> Any:
-        Trap.place(name)
+        Trap.pass_site(name)
         return function(*arguments, **options)
 
     return pass_site
 
 
 @contextmanager
-def errors_are_places() -> Iterator[None]:
-    """Making an error of the engine's own is a place, and so is every function that puts a failure into words."""
+def errors_are_sites() -> Iterator[None]:
+    """Making an error of the engine's own is a site, and so is every function that makes a message of a failure."""
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
         for module in (driver, task, error_text, future_wait, python_operator, scan_operator, protocol_bridges):
             for name in ("explain_failure", "class_name", "text_of", "show_value", "is_interrupt"):
                 if hasattr(module, name):
-                    patched.setattr(module, name, as_place(name, getattr(module, name)))
+                    patched.setattr(module, name, as_site(name, getattr(module, name)))
 
         def new(cls: type, *arguments: Any, **options: Any) -> Any:
             if cls is not qcore.Timeout:  # of waits for a batch, in the reader's thread
-                Trap.place(f"new {type.__dict__['__name__'].__get__(cls)}")
+                Trap.pass_site(f"new {type.__dict__['__name__'].__get__(cls)}")
             return Exception.__new__(cls, *arguments)
 
         patched.setattr(qcore.QcoreError, "__new__", staticmethod(new))
@@ -155,7 +155,7 @@ def gives(answer: Any) -> Callable[..., Any]:
 
 def break_operator(base: type, **methods: Any) -> Any:
     metaclass = type("Meta", (Told, type(base)), {})
-    given = {"operator_name": property(lambda self: Trap.place("operator_name") or "Broken"), **methods}
+    given = {"operator_name": property(lambda self: Trap.pass_site("operator_name") or "Broken"), **methods}
     return metaclass("Broken", (base,), given)
 
 
@@ -340,14 +340,14 @@ def run(name: str, trap: Trap, drivers: int, how: str) -> qcore.QcoreError:
 @pytest.mark.parametrize("how", ["drivers", "caller", "iterator"])
 @pytest.mark.parametrize("name", PLANS)
 def test_d9_whatever_raises_on_the_way_to_a_message(name: str, how: str) -> None:
-    """D9: at every place, once and for ever; the error names operator and node."""
+    """D9: at every site, once and from then on; the error names operator and node."""
     drivers = 1 if how == "caller" else 2
-    with errors_are_places():
+    with errors_are_sites():
         counted = Trap()
         first = run(name, counted, drivers, how)
         assert (getattr(first, "operator", None), first.node_id) != (None, None), first  # type: ignore[attr-defined]
-        n_places = len(counted.passed)
-        for nth in (n for n in range(1, n_places + 1) if n <= FIRST or n > n_places - LAST):
+        n_sites = len(counted.passed)
+        for nth in (n for n in range(1, n_sites + 1) if n <= FIRST or n > n_sites - LAST):
             for stays in (False, True):
                 kind = KINDS[nth % len(KINDS)]
                 if kind is KeyboardInterrupt and how == "caller":

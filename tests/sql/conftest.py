@@ -1,4 +1,4 @@
-"""Every query that a test of this folder sees refused is refused with the place in its text."""
+"""If a query is refused in a test of this folder, the message shows the position in its text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from qcore.errors import PlanError
 
 # Messages about no part of a text, and why.
-WITHOUT_PLACE = {
+WITHOUT_POSITION = {
     "the text is empty": "there is nothing to point at",
-    "the query is nested too deeply": "the place is the whole text",
-    "syntax error: the text cannot be read": "the tokenizer tells no place",
+    "the query is nested too deeply": "the position is the whole text",
+    "syntax error: the text cannot be read": "the tokenizer gives no position",
 }
 
 
 @pytest.fixture(autouse=True)
-def _refusals_have_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _refusals_have_positions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     binding: Any = import_module("qcore.sql.bind")
     planned = binding._plan_text
     missing: list[str] = []
@@ -30,10 +30,10 @@ def _refusals_have_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         except PlanError as error:
             message = str(error)
             pointer = message.rpartition("\n")[2].strip()
-            if set(pointer) != {"^"} and not message.startswith(tuple(WITHOUT_PLACE)):
+            if set(pointer) != {"^"} and not message.startswith(tuple(WITHOUT_POSITION)):
                 missing.append(message)
             raise
 
     monkeypatch.setattr(binding, "_plan_text", plan_and_watch)
     yield
-    assert not missing, f"a message without a line and a caret below the place: {missing}"
+    assert not missing, f"a message without a line and a caret below the position: {missing}"

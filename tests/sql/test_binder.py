@@ -6,25 +6,25 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bound_queries import parse_expression, place_of_rows
+from bound_queries import context_of_rows, parse_expression
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import lit
 from qcore.functions.dialect import QCORE
 from qcore.plan.nodes import Values
-from qcore.sql.binder import Binder, place_of
+from qcore.sql.binder import Binder, span_of
 from qcore.sql.parse import Source, parse
 from qcore.sql.read_columns import read_columns
 from qcore.sql.reading import NotBound
 from qcore.sql.scope import Environment, Level, Named, Relation, Rows
 
-AT = place_of_rows({}, pa.schema([]))
+AT = context_of_rows({}, pa.schema([]))
 DATA = pa.table({"a": [1, 2], "b": ["x", "y"]})
 
 
 class Node:
-    """A node of the parse tree with a place in the text, or none."""
+    """A node of the parse tree with a position in the text, or none."""
 
     def __init__(self, position: tuple[int, int] | None = None, *children: Node) -> None:
         self.meta = {} if position is None else {"start": position[0], "end": position[1]}
@@ -114,7 +114,7 @@ def test_an_error_about_another_node_is_about_that_one() -> None:
     assert made.fault == ((8, 9), made.source)
 
 
-def test_other_errors_have_no_place() -> None:
+def test_other_errors_have_no_position() -> None:
     def fail(binder: Binder, node: Any, context: Any) -> Any:
         raise ZeroDivisionError
 
@@ -128,21 +128,21 @@ def test_other_errors_have_no_place() -> None:
     ("text", "expected"),
     [
         ("select a + b from t", "a"),  # the first name
-        ("select interval 3 day", "3"),  # no part with a place: the first constant that the text has once
+        ("select interval 3 day", "3"),  # no part with a position: the first constant that the text has once
         ("select interval 3 day + interval 3 day", "select"),  # none that it has once: SELECT
         ("select null", "select"),
     ],
 )
-def test_the_place_of_a_query(text: str, expected: str) -> None:
+def test_the_span_of_a_query(text: str, expected: str) -> None:
     (statement,), source = parse(text, QCORE)
-    position = place_of(statement, source)
+    position = span_of(statement, source)
     assert position is not None and text[position[0] : position[1] + 1] == expected
 
 
-def test_what_is_no_node_has_no_place() -> None:
+def test_what_is_no_node_has_no_span() -> None:
     _, source = parse("select 1", QCORE)
-    assert place_of("select", source) is None
-    assert place_of(Node(), source) is None
+    assert span_of("select", source) is None
+    assert span_of(Node(), source) is None
 
 
 def test_what_a_text_names_is_read_once_a_text() -> None:

@@ -7,7 +7,7 @@ from datetime import date
 
 import pyarrow as pa
 import pytest
-from bound_queries import parse_expression, place_of_rows
+from bound_queries import context_of_rows, parse_expression
 
 import qcore
 from qcore.errors import PlanError
@@ -19,7 +19,7 @@ from qcore.sql.calls import READERS, bind_special
 from qcore.sql.scope import Named
 
 SCHEMA = pa.schema([("s", pa.struct([("a", pa.int64())])), ("d", pa.date32()), ("t", pa.string()), ("i", pa.int64())])
-AT = place_of_rows({"t": tuple(Named(name, name) for name in SCHEMA.names)}, SCHEMA)
+AT = context_of_rows({"t": tuple(Named(name, name) for name in SCHEMA.names)}, SCHEMA)
 ROW = pa.table({"s": [{"a": 1}], "d": [date(2020, 2, 29)], "t": ["abC"], "i": [-7]}, schema=SCHEMA)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bound_queries import binder, parse_expression, place_of_rows
+from bound_queries import binder, context_of_rows, parse_expression
 
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
@@ -27,7 +27,7 @@ TABLES = {"t": (Named("a", "a"), Named("r", "r"), Named("u", "u")), "u": (Named(
 
 
 def context(level: Level | None = None, **what: Any) -> BindContext:
-    return place_of_rows(TABLES, SCHEMA, level, **what)
+    return context_of_rows(TABLES, SCHEMA, level, **what)
 
 
 def find_column(name: str, at: BindContext) -> Bound | None:
@@ -141,10 +141,10 @@ def test_q1_the_column_of_a_group_is_before_an_alias() -> None:
 
 
 def outer_and_inner(ceiling: int | None = None) -> tuple[BindContext, BindContext]:
-    """Places of a query t(a, …), u(a), and of a subquery over v(b)."""
+    """Contexts of a query t(a, …), u(a), and of a subquery over v(b)."""
     outer = context()
     level = Level(outer, 1) if ceiling is None else Level(outer, 1, ceiling=ceiling)
-    return outer, place_of_rows({"v": (Named("b", "b"),)}, pa.schema([("b", pa.int16())]), level)
+    return outer, context_of_rows({"v": (Named("b", "b"),)}, pa.schema([("b", pa.int16())]), level)
 
 
 def test_q1_a_name_of_the_query_around_is_captured_once() -> None:
@@ -186,4 +186,4 @@ def test_q1_an_unknown_name_is_told_those_there_are(written: str, said: str) -> 
 def test_q1_an_unknown_name_without_any_table() -> None:
     made, node = parse_expression("a")
     with pytest.raises(PlanError, match="unknown column 'a': no table is named before it"):
-        bind_column(made, node, place_of_rows({}, pa.schema([])))
+        bind_column(made, node, context_of_rows({}, pa.schema([])))

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from bound_queries import SCHEMAS, check, parse_expression, place_of_rows, rows
+from bound_queries import SCHEMAS, check, context_of_rows, parse_expression, rows
 
 import qcore
 from oracle import assert_same_rows
@@ -19,7 +19,7 @@ from qcore.sql.function_calls import READERS, bind_function
 from qcore.sql.scope import Named
 
 COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.int64()))])
-AT = place_of_rows({"t": tuple(Named(name, name) for name in COLUMNS.names)}, COLUMNS)
+AT = context_of_rows({"t": tuple(Named(name, name) for name in COLUMNS.names)}, COLUMNS)
 
 
 def assert_refuses(query: str, said: str, dialect: str = "qcore") -> None:

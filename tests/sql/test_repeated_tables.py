@@ -38,7 +38,7 @@ def chain(step: str, length: int, last: str = "select * from {0}") -> str:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_answers(step: str, threads: int) -> None:
-    """Q1: as if each were written out, 64 times; the conditions and columns above are of all places."""
+    """Q1: the rows are those of 64 copies in the text, with the conditions and columns of all queries above."""
     database = duckdb.connect()
     database.register("t", T)
     length = 7 if step in ("union", "columns") else 6
@@ -85,7 +85,7 @@ def test_views_that_name_one_another() -> None:
 
 
 def test_a_part_that_a_condition_drops() -> None:
-    """P4: who reads it computes it, where the place that would have is gone."""
+    """P4: a shared part is computed by a reader if the node that would have computed it is removed."""
     query = chain("union", 7, "select * from {0} where false union all select * from a2 where a = 1")
     assert qcore.sql(query, {"t": T}).to_arrow().to_pydict() == {"a": [1, 1], "b": [10, 10]}
 

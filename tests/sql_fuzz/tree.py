@@ -19,7 +19,7 @@ Part = Union[str, Dialects, "Tree"]
 
 
 class Tree:
-    """Parts in order. `sort` says what can stand in its place: a kind of value, a query, a relation; "" nothing."""
+    """Parts in order. `sort` says what can replace it: a kind of value, a query, a relation; "" nothing."""
 
     __slots__ = ("sort", "parts")
 

@@ -63,7 +63,7 @@ def test_members_of_frames(filter: str | None, exclude: str, n_rows: int) -> Non
     model = Rows(got, ["p"], ORDER)
     for at, frame in enumerate(frames):
         members = [
-            [got[place]["v"] for place in model.frame(position, frame) if filter is None or got[place]["f"]]
+            [got[at]["v"] for at in model.frame(position, frame) if filter is None or got[at]["f"]]
             for position in range(n_rows)
         ]
         values = [[value for value in row if value is not None] for row in members]
@@ -93,7 +93,7 @@ def test_members_in_an_order_of_their_own(keys: list[SortKey], filter: str | Non
     model = Rows(got, ["p"], ORDER)
     for at, frame in enumerate(FRAMES):
         for position, row in enumerate(got):
-            members = [got[place] for place in model.frame(position, frame) if filter is None or got[place]["f"]]
+            members = [got[at] for at in model.frame(position, frame) if filter is None or got[at]["f"]]
             assert (row[f"{at}"] or []) == [member["id"] for member in sorted_by(members, keys)]
 
 

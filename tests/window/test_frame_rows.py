@@ -38,7 +38,7 @@ def test_results_of_shared_frames(exclude: str, n_rows: int) -> None:
     got = run_window(table(n_rows, n_rows), calls, ["p"], order).to_pylist()
     model = Rows(got, ["p"], order)
     for at, frame in enumerate(frames):
-        ids = [[got[place]["id"] for place in model.frame(position, frame)] for position in range(n_rows)]
+        ids = [[got[at]["id"] for at in model.frame(position, frame)] for position in range(n_rows)]
         assert [row[f"array_agg {at}"] or [] for row in got] == ids
         assert [row[f"count {at}"] for row in got] == [len(row) for row in ids]
         assert [row[f"sum {at}"] for row in got] == [sum(row) if row else None for row in ids]

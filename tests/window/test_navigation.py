@@ -80,8 +80,8 @@ def test_rows_of_frames(ignore_nulls: bool, exclude: str, n_rows: int) -> None:
     got = run_window(table(n_rows), calls, ["p"], order).to_pylist()
     model = Rows(got, ["p"], order)
     for at, frame in enumerate(frames):
-        places = [model.frame(position, frame) for position in range(n_rows)]
-        values = [[got[place]["v"] for place in row] for row in places]
+        positions = [model.frame(position, frame) for position in range(n_rows)]
+        values = [[got[at]["v"] for at in row] for row in positions]
         if ignore_nulls:
             values = [[value for value in row if value is not None] for row in values]
         for name, pick in (("first_value 1", 0), ("last_value 1", -1), ("nth_value 1", 0), ("nth_value 3", 2)):
@@ -110,7 +110,7 @@ def test_numbers_of_a_column(n_rows: int, ignore_nulls: bool) -> None:
             wanted = None if number is None else beside(model, position, sign * number, "v", ignore_nulls)
             assert row[name] == wanted, (position, name)
         for at, frame in enumerate(frames):
-            values = [got[place]["v"] for place in model.frame(position, frame)]
+            values = [got[at]["v"] for at in model.frame(position, frame)]
             values = [value for value in values if value is not None or not ignore_nulls]
             wanted = values[number - 1] if number is not None and 1 <= number <= len(values) else None
             assert row[f"nth {at}"] == wanted, (position, frame)

@@ -27,8 +27,7 @@ def check(values: pa.Array, frames: list[WindowFrame]) -> None:
     model = Rows(rows, ["p"], ORDER)
     for at, frame in enumerate(frames):
         expected = [
-            len({as_equal(rows[place]["v"]) for place in model.frame(position, frame)} - {None})
-            for position in range(n_rows)
+            len({as_equal(rows[at]["v"]) for at in model.frame(position, frame)} - {None}) for position in range(n_rows)
         ]
         assert got[f"{at}"].to_pylist() == expected, frame
 

@@ -91,13 +91,13 @@ def _with_exact_decimals(form: str, values: list[Any]) -> str:
 
     def text_instead(found: re.Match[str]) -> str:
         nonlocal number
-        flags, width, places, letter = found.groups()
+        flags, width, decimals, letter = found.groups()
         if "*" in found[0]:
             raise ValueError("a width or precision of * is not supported for a decimal; write the number")
         number += letter != "%"
         if letter not in "fF" or not 0 <= number < len(values) or not isinstance(values[number], Decimal):
             return found[0]
-        value, n = values[number], int((places or ".6")[1:] or 0)
+        value, n = values[number], int((decimals or ".6")[1:] or 0)
         digits = f"{value.copy_abs():.{n}f}" + "." * ("#" in flags and n == 0)
         sign = "-" if value.is_signed() else "+" if "+" in flags else " " if " " in flags else ""
         wide = int(width or 0)

@@ -43,17 +43,17 @@ def blocks(values: pa.Array) -> pa.Array:
 
 
 def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Array:
-    """Decode an array of blocks, which begin `ahead` bytes after the begin of each row, to values of a type."""
+    """Decode an array of blocks, which begin `ahead` bytes after the start of each row, to values of a type."""
     n = len(raw)
     _, offsets, data = raw.buffers()
     if n == 0:
         return pa.array([], type_)
-    places = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64)
-    if n > 1 and places[-1] - places[0] > _BYTES_MAX:
+    positions = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64)
+    if n > 1 and positions[-1] - positions[0] > _BYTES_MAX:
         half = n // 2
         return pa.concat_arrays([values_of_blocks(part, type_, ahead) for part in (raw[:half], raw[half:])])
     there = raw.is_valid().to_numpy(zero_copy_only=False)
-    held, starts = np.frombuffer(data or b"", np.uint8), places[:-1] + ahead
+    held, starts = np.frombuffer(data or b"", np.uint8), positions[:-1] + ahead
     if not there.all():
         absent, _ = _write_blocks(pa.nulls(1, type_), np.ones(1, np.int64))
         starts = np.where(there, starts, len(held))

@@ -146,12 +146,12 @@ def by_pattern(function: Kernel) -> Kernel:
         for row, key in enumerate(zip(*(_values(argument, n) for argument in rest), strict=True)):
             rows.setdefault(key, []).append(row)
         pieces, order = [], []
-        for key, places in rows.items():
+        for key, positions in rows.items():
             look()
-            taken = text.take(pa.array(places))
-            made = [None] * len(places) if None in key else function(taken, *key)
+            taken = text.take(pa.array(positions))
+            made = [None] * len(positions) if None in key else function(taken, *key)
             pieces.append(made if isinstance(made, list) else made.to_pylist())
-            order += places
+            order += positions
         values: list[Any] = [None] * n
         for position, value in zip(order, itertools.chain.from_iterable(pieces), strict=True):
             values[position] = value
@@ -199,12 +199,12 @@ def _regexp_instr(text: pa.Array, pattern: str, start: int = 1, flags: str = "")
     if start < 1:
         raise ValueError(f"the start is counted from 1, not {start}")
     rest = pc.utf8_slice_codeunits(text, start - 1) if start > 1 else text
-    places = pc.find_substring_regex(rest, _with_flags(pattern, flags)).to_pylist()
+    positions = pc.find_substring_regex(rest, _with_flags(pattern, flags)).to_pylist()
     # Arrow counts bytes.
     return pa.array(
         [
             None if at is None else 0 if at < 0 else start + len(value.encode()[:at].decode())
-            for value, at in zip(rest.to_pylist(), places, strict=True)
+            for value, at in zip(rest.to_pylist(), positions, strict=True)
         ],
         INT64,
     )

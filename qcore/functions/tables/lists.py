@@ -225,7 +225,7 @@ def _option(value: Bound) -> str:
     return text
 
 
-def _select(dialect: Dialect, lists: Bound, places: Bound) -> Bound:
+def _select(dialect: Dialect, lists: Bound, positions: Bound) -> Bound:
     """The elements at these positions."""
 
     def build(of: Expr, at: Expr) -> Expr:
@@ -234,7 +234,7 @@ def _select(dialect: Dialect, lists: Bound, places: Bound) -> Bound:
         made = Call("list_transform", (at, function, of))
         return Case(((Call("is_not_null", (of,)), made),))
 
-    return derive_expr(build, lists, places)
+    return derive_expr(build, lists, positions)
 
 
 def _where(dialect: Dialect, lists: Bound, mask: Bound) -> Bound:

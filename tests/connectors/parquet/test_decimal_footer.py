@@ -30,7 +30,7 @@ def nulls(types: dict[str, pa.DataType]) -> pa.Table:
 @pytest.mark.parametrize("with_arrow_schema", [True, False])
 @pytest.mark.parametrize("n_others", [0, 3, 20])
 def test_only_top_level_integer_decimals_change(with_arrow_schema: bool, n_others: int) -> None:
-    """More than 14 columns make the list's length a varint; what lies around decimals stays as it was."""
+    """Only decimals change. With more than 14 columns the length of the list of columns is a varint."""
     inner = pa.struct([("x", pa.decimal128(5, 1)), ("y", pa.list_(pa.decimal128(6, 2)))])
     types = {f"c{i}": pa.string() if i % 2 else pa.int32() for i in range(n_others)}
     types |= {"n": inner, "d4": pa.decimal128(9, 2), "d8": pa.decimal128(18, 5), "d16": pa.decimal128(30, 3)}

@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", columns())
 def test_values_are_counted_by_dictionaries(name: str, path: Path) -> None:
-    """Q2: within a fifth of the truth, from two row groups or all."""
+    """Q2: an estimate differs from the real number by at most a fifth, from two row groups or from all."""
     truth = len(pc.unique(columns()[name].drop_null()))
     found = FileTable(path).statistics().column(name).distinct_count
     assert found is not None
@@ -49,7 +49,7 @@ def test_values_are_counted_by_dictionaries(name: str, path: Path) -> None:
 
 
 def test_not_known_without_dictionaries(path: Path, tmp_path: Path) -> None:
-    """Q2: plain pages tell nothing, nor do dictionaries that were given up when they grew too large."""
+    """Q2: there is no estimate from plain pages, nor from dictionaries that the writer gave up for their size."""
     table = pa.table(columns()).select(["few", "key", "unlike text"])
     plain, grown = tmp_path / "plain.parquet", tmp_path / "grown.parquet"
     pq.write_table(table, plain, use_dictionary=False)
@@ -60,7 +60,7 @@ def test_not_known_without_dictionaries(path: Path, tmp_path: Path) -> None:
 
 
 def test_files_together(tmp_path: Path) -> None:
-    """Q2: files with the same values have no more of them; files with others have them all."""
+    """Q2: values that all files have count once; values of one file each are added up."""
     values = np.random.default_rng(2).integers(0, 50, 5_000)
     for i in range(2):
         pq.write_table(pa.table({"same": values, "apart": values + i * 50}), tmp_path / f"{i}.parquet")

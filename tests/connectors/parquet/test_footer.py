@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_every_row_group_is_in_one_section(path: Path) -> None:
-    """V10: however a file is cut, each row group lies in the one section that has its middle byte."""
+    """V10: each row group is in exactly one section of a file, the one that has its middle byte."""
     footer = footer_of(path)
     assert footer.group_rows == [GROUP_ROWS] * N_GROUPS
     assert footer.groups_in(0, None) == footer.groups_in(0, footer.size) == list(range(N_GROUPS))
@@ -152,7 +152,7 @@ def test_what_is_no_parquet_file(tmp_path: Path, data: bytes, words: str) -> Non
 
 
 def test_a_footer_longer_than_the_tail(tmp_path: Path) -> None:
-    """Above 64 KB it takes a second read."""
+    """A footer above 64 KB is read by two reads."""
     path = tmp_path / "wide.parquet"
     pq.write_table(pa.table({f"column {i:04}": [i] for i in range(600)}), path)
     footer = footer_of(path)
@@ -161,7 +161,7 @@ def test_a_footer_longer_than_the_tail(tmp_path: Path) -> None:
 
 
 def orders_values(path: Path, values: list[int | None] | list[float], group_rows: int = 3) -> bool:
-    """What the footer of a file of these values, in row groups of so many rows, says of their order."""
+    """The order that the footer of a file gives for these values, in row groups of so many rows."""
     pq.write_table(pa.table({"v": values}), path, row_group_size=group_rows)
     return footer_of(path).has_ordered_groups("v")
 

@@ -122,7 +122,7 @@ def draw_rows(draw: random.Random, n_rows: int) -> list[dict[str, Any]]:
 
 
 def test_random_conditions_over_random_row_groups(tmp_path: Path) -> None:
-    """Against a row-by-row evaluation; at least some groups are left out, or the test shows nothing."""
+    """The oracle evaluates row by row. Some groups must be left out, because the test shows nothing otherwise."""
     draw = random.Random(11)
     groups = [draw_rows(draw, 6) for _ in range(60)]
     types = {name: type for kind, type in TYPES.items() for name, type in ((kind, type), (kind + "2", type))}
@@ -180,7 +180,7 @@ def test_single_precision_against_a_constant_it_cannot_hold() -> None:
 
 
 def test_not_a_number_counts_as_greater_than_all(tmp_path: Path) -> None:
-    """Statistics leave NaN out, and it may pass x > 5."""
+    """Statistics do not include NaN, and NaN passes x > 5."""
     pq.write_table(pa.table({"a": [1.0, float("nan")]}), tmp_path / "t.parquet")
     footer = FooterCache().get(locate(str(tmp_path / "t.parquet")))
     assert footer.may_pass(0, col("a") > 5.0)
@@ -193,7 +193,7 @@ def test_zoned_against_plain_timestamps_stay() -> None:
 
 
 def test_clocks_of_zones_are_not_taken_for_utc() -> None:
-    """A constant local time beside instants of a zone means a clock there; only the engine reads it."""
+    """A local time that is compared with instants of a zone is a time of that zone. Pruning leaves it to the engine."""
     when = datetime.datetime(2024, 7, 1, 3, 30, tzinfo=datetime.UTC)
     bounds = bounds_of(pa.timestamp("us", "Asia/Kolkata"), when, when)
     there = pa.timestamp("us", "Asia/Kolkata")
@@ -205,7 +205,7 @@ def test_clocks_of_zones_are_not_taken_for_utc() -> None:
 
 
 def test_truncated_string_statistics(tmp_path: Path) -> None:
-    """Writers may cut long bounds: the least is a prefix, the greatest a raised prefix. Both still bound."""
+    """Writers may shorten long bounds: the minimum to a prefix, the maximum to a larger prefix."""
     words = ["m" * 200 + "a", "m" * 200 + "z"]
     sink = io.BytesIO()
     pq.write_table(pa.table({"a": words}), sink)

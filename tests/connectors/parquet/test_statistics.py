@@ -37,7 +37,7 @@ def values_of(name: str) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["k", "only here", "mixed"])
 def test_columns_over_all_files(tmp_path: Path, name: str) -> None:
-    """A file without the column, or with nulls alone, bounds nothing and adds its rows as nulls."""
+    """A file without the column, or with nulls only, has no bounds, and its rows count as nulls."""
     found = statistics_of(tmp_path, k=pa.int64())[name]
     values = [value for value in values_of(name) if value is not None]
     assert (found.min, found.max) == (min(values), max(values))

@@ -44,7 +44,7 @@ def test_reads_what_was_written(tmp_path: Path, n_rows: int, null_share: float) 
 @pytest.mark.parametrize("store_as_integer", [True, False])
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_decimals_stored_as_integers(tmp_path: Path, store_as_integer: bool, dictionary: bool) -> None:
-    """Where pyarrow decodes, decimals of up to 18 digits arrive in 4 or 8 bytes, others in 16; values are kept."""
+    """If pyarrow decodes, decimals of up to 18 digits have 4 or 8 bytes and others 16. The values do not change."""
     types = {"d9": pa.decimal128(9, 2), "d18": pa.decimal128(18, 4), "d38": pa.decimal128(38, 10), "i": pa.int64()}
     table = random_table(2, 3000, types, 0.2, extremes=True)
     path = write(
@@ -64,7 +64,7 @@ def test_decimals_stored_as_integers(tmp_path: Path, store_as_integer: bool, dic
 
 
 def test_strings_of_few_values_come_as_dictionaries(tmp_path: Path) -> None:
-    """Where pyarrow decodes: on another file system."""
+    """If pyarrow decodes, as it does for files of another file system."""
     few = pa.array(["A", "N", "R", None] * 1000)
     many = pa.array([f"comment number {i}, of its own" for i in range(4000)])
     write(tmp_path / "t.parquet", pa.table({"few": few, "many": many}))
@@ -76,7 +76,7 @@ def test_strings_of_few_values_come_as_dictionaries(tmp_path: Path) -> None:
 
 
 def test_any_cutting_of_the_bytes_gives_every_row_once(tmp_path: Path) -> None:
-    """SPEC V3: a split stands for the row groups whose middle lies in it, so cuts may fall anywhere."""
+    """SPEC V3: a split may begin and end at any byte. It has the row groups whose middle byte it has."""
     table = random_table(3, 5000, {"a": pa.int64(), "s": pa.string()}, 0.1)
     path = write(tmp_path / "t.parquet", table, row_group_size=333)
     file = FileTable(path)
@@ -282,7 +282,7 @@ class TestBadInput:
 
 
 def test_application_declares_columns_and_adds_splits(tmp_path: Path) -> None:
-    """SPEC V3: files nobody planned, matched by name and cast to the declared types."""
+    """SPEC V3: columns of files that the planner has not seen are found by name and cast to the declared types."""
     path = write(tmp_path / "t.parquet", pa.table({"b": pa.array([1, 2], pa.int32()), "a": ["x", "y"]}))
     table = SplitTable(pa.schema([("a", pa.string()), ("b", pa.int64()), ("p", pa.date32())]))
     split = FileSplit(path, partition_values={"p": datetime.date(2020, 1, 1)})
@@ -291,7 +291,7 @@ def test_application_declares_columns_and_adds_splits(tmp_path: Path) -> None:
 
 
 def test_one_file_under_several_declarations(tmp_path: Path) -> None:
-    """V10, D6: each scan gets a file as it declares its columns, whatever others made of the file before."""
+    """V10, D6: each scan gets a file with the types that it declares, also if other scans declared others before."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int32()), "b": ["x", "y", "x"]}), path)
     declared = [
@@ -309,7 +309,7 @@ def test_one_file_under_several_declarations(tmp_path: Path) -> None:
 
 
 def test_many_choices_of_columns(tmp_path: Path) -> None:
-    """V10: what is kept of a file's reading is bounded, and reading right beyond the bound."""
+    """V10: the cache of a file's readers is bounded. More choices of columns than it holds are read right."""
     names = [f"c{i}" for i in range(12)]
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({name: [i, i + 1] for i, name in enumerate(names)}), path)
@@ -321,7 +321,7 @@ def test_many_choices_of_columns(tmp_path: Path) -> None:
 
 
 def test_one_filter_over_files_of_other_bounds(tmp_path: Path) -> None:
-    """V10: what was found of a filter is one file's own, and of no file that came in its place."""
+    """V10: the result of pruning by a filter is used for the same file only, not for another file under its name."""
     passing = col("a") > 15
     paths = [tmp_path / "low.parquet", tmp_path / "high.parquet"]
     for path, start in zip(paths, (0, 10), strict=True):

@@ -42,7 +42,7 @@ def test_integers_of_every_length(value: int) -> None:
 
 
 def test_fields_count_from_the_one_before() -> None:
-    """Ids more than 15 apart are written out; a zero byte ends the struct."""
+    """An id that is more than 15 above the one before is written in full. A zero byte ends the struct."""
     reader = ThriftReader(bytes([0x10 | I32]) + b"" + bytes([0xF0 | I64]) + bytes([I16]) + zigzag(40) + b"\x00")
     assert reader.field(0) == (1, I32)
     assert reader.field(1) == (16, I64)

@@ -15,7 +15,7 @@ class Bell:
 class RandomOperator(Operator):
     def __init__(
         self,
-        place: Any,
+        address: Any,
         query_memory: Account,
         random: random_module.Random,
         bell: Bell,

@@ -76,7 +76,7 @@ cdef class RandomOperator(Operator):
 
     Parameters
     ----------
-    place : object
+    address : object
         Says which one it is, in `log` and in error messages.
     query_memory : Account
     random : random.Random
@@ -84,11 +84,11 @@ cdef class RandomOperator(Operator):
     bell : Bell
         Rung by the test, again and again.
     log : list
-        Gets (place, call) for open, finish, abandon and close, and (place, text) for every call out of order.
+        Gets (address, call) for open, finish, abandon and close, and (address, text) for every call out of order.
     at_step : dict, optional
         Number of a call of add_input or get_output → exception to raise; a callable, to call; or None, to be finished.
     """
-    cdef object place
+    cdef object address
     cdef object random
     cdef Bell bell
     cdef list log
@@ -100,9 +100,9 @@ cdef class RandomOperator(Operator):
     cdef bint refused               # the last batch offered
     cdef bint finish_called
 
-    def __init__(self, place, Account query_memory, random, Bell bell, list log, dict at_step=None):
-        Operator.__init__(self, "RandomOperator", str(place), query_memory)
-        self.place = place
+    def __init__(self, address, Account query_memory, random, Bell bell, list log, dict at_step=None):
+        Operator.__init__(self, "RandomOperator", str(address), query_memory)
+        self.address = address
         self.random = random
         self.bell = bell
         self.log = log
@@ -112,14 +112,14 @@ cdef class RandomOperator(Operator):
 
     cdef int expect(self, str call, bint right) except -1:
         if not right:
-            self.log.append((self.place, f"{call} while {self.state}"))
+            self.log.append((self.address, f"{call} while {self.state}"))
         return 0
 
     cdef int open(self) except -1 nogil:
         with gil:
             self.expect("open", self.state == "made")
             self.state = "open"
-            self.log.append((self.place, "open"))
+            self.log.append((self.address, "open"))
         return 0
 
     cdef int bind(self, CSchema* schema) except -1 nogil:
@@ -216,7 +216,7 @@ cdef class RandomOperator(Operator):
         with gil:
             self.expect("finish", self.state == "open" and not self.finish_called)
             self.finish_called = True
-            self.log.append((self.place, "finish"))
+            self.log.append((self.address, "finish"))
         return 0
 
     cdef void abandon(self) noexcept nogil:
@@ -224,11 +224,11 @@ cdef class RandomOperator(Operator):
             self.expect("abandon", self.state in ("made", "open", "failed"))
             self.state = "abandoned"
             self.held = []
-            self.log.append((self.place, "abandon"))
+            self.log.append((self.address, "abandon"))
 
     cdef void close(self) noexcept nogil:
         with gil:
             self.expect("close", self.state != "closed")
             self.state = "closed"
             self.held = []
-            self.log.append((self.place, "close"))
+            self.log.append((self.address, "close"))
