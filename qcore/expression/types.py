@@ -43,6 +43,10 @@ _NUMERIC = _ids(
     *_SIGNED, *_UNSIGNED, pa.float16(), pa.float32(), FLOAT64, pa.decimal32(1), pa.decimal64(1), pa.decimal128(1),
     pa.decimal256(1),
 )  # fmt: skip
+# Ids of types without parameters: equal ids are equal types.
+WITHOUT_PARAMETERS = _ids(
+    pa.null(), BOOL, *_SIGNED, *_UNSIGNED, pa.float32(), FLOAT64, STRING, pa.binary(), DATE, INTERVAL,
+)  # fmt: skip
 _TEMPORAL = _ids(DATE, pa.date64(), pa.timestamp("s"), pa.time32("s"), pa.time64("us"))
 
 

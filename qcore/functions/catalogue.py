@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +22,7 @@ from qcore.expression.types import (
     FLOAT64,
     INT64,
     STRING,
+    WITHOUT_PARAMETERS,
     TypeMismatch,
     Types,
     as_decimal,
@@ -510,19 +510,26 @@ def resolve(name: str, arg_types: Types, arguments: Sequence[Expr] = ()) -> Sign
     if not function.arguments_min <= len(arg_types) <= function.arguments_max:
         most = n_arguments(function.arguments_min, function.arguments_max)
         raise PlanError(f"{shown_call(name, arg_types)}: {name} takes {most}")
+    key: tuple[str | int, ...] | None = None
+    if function.resolve_literals is None:
+        # A type without parameters is known by its id. Hashing a pyarrow type takes far longer: it is made a text.
+        key = (name, *[type_.id if type_.id in WITHOUT_PARAMETERS else str(type_) for type_ in arg_types])
+        signature = _signatures.get(key)
+        if signature is not None:
+            return signature
     types = tuple(map(plain, arg_types))
     try:
-        if function.resolve_literals is None:
-            return _signature(name, types)
-        return function.signature(types, arguments)
+        signature = function.signature(types, arguments)
     except TypeMismatch as reason:
         raise PlanError(f"{shown_call(name, arg_types)} is not defined: {reason}") from None
+    if key is not None and len(_signatures) < _SIGNATURES_MAX:
+        _signatures[key] = signature
+    return signature
 
 
-@lru_cache(maxsize=4096)
-def _signature(name: str, types: tuple[pa.DataType, ...]) -> Signature:
-    """The signature of a function whose signature depends on plain types only."""
-    return _SCALAR[name].signature(types)
+_SIGNATURES_MAX = 4096
+# Signatures of functions for which literals make no difference, by name and types.
+_signatures: dict[tuple[str | int, ...], Signature] = {}
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -554,7 +561,7 @@ def suit_literals(name: str, arguments: Sequence[Expr], types: Types) -> tuple[l
 _NOTHING: dict[int, pa.DataType] = {}
 
 
-def expr_type(expr: Expr, schema: pa.Schema, known: Mapping[int, pa.DataType] = _NOTHING) -> pa.DataType:
+def expr_type(expr: Any, schema: pa.Schema, known: Mapping[int, pa.DataType] = _NOTHING) -> pa.DataType:
     """Type of an expression over columns of `schema`. `known` has the types of parts, by id().
 
     Raises
@@ -564,33 +571,34 @@ def expr_type(expr: Expr, schema: pa.Schema, known: Mapping[int, pa.DataType] = 
     """
     if known and (given := known.get(id(expr))) is not None:
         return given
-    if isinstance(expr, Column):
-        return schema.field(column_index(expr.name, schema)).type
-    if isinstance(expr, (Literal, OuterColumn)):
+    kind = type(expr)
+    if kind is Column:
+        return column_type(expr.name, schema)
+    if kind is Literal or kind is OuterColumn:
         return expr.type
-    if isinstance(expr, Alias):
+    if kind is Call:
+        expr = canonical(expr)
+        _, types = suit_literals(
+            expr.function, expr.arguments, [expr_type(argument, schema, known) for argument in expr.arguments]
+        )
+        return resolve(expr.function, types, expr.arguments).result
+    if kind is Alias:
         return expr_type(expr.argument, schema, known)
-    if isinstance(expr, Lambda):
+    if kind is Lambda:
         return pa.null()  # which depends on the list
-    if isinstance(expr, Cast):
+    if kind is Cast:
         expr_type(expr.argument, schema, known)
         return expr.to
-    if isinstance(expr, In):
+    if kind is In:
         common_type([expr_type(part, schema, known) for part in (expr.argument, *expr.values)])
         return BOOL
-    if isinstance(expr, Case):
+    if kind is Case:
         values = [value for _, value in expr.branches]
         values += [expr.otherwise] if expr.otherwise is not None else []
         _, types = suit_literals("case", values, [expr_type(value, schema, known) for value in values])
         for condition, _ in expr.branches:
             resolve("not", [expr_type(condition, schema, known)])
         return common_type(types)
-    if isinstance(expr, Call):
-        expr = canonical(expr)
-        _, types = suit_literals(
-            expr.function, expr.arguments, [expr_type(argument, schema, known) for argument in expr.arguments]
-        )
-        return resolve(expr.function, types, expr.arguments).result
     raise PlanError(f"{expr!r} is not an expression")
 
 
@@ -602,6 +610,12 @@ def canonical(expr: Call) -> Call:
     if not isinstance(part, Literal) or part.value is None:
         raise PlanError("extract: the part must be a text literal")
     return Call(part_name(str(part.value)), expr.arguments[1:])
+
+
+def column_type(name: str, schema: pa.Schema) -> pa.DataType:
+    """Type of a column by name; PlanError when it is absent or ambiguous."""
+    position = schema.get_field_index(name)
+    return schema.field(column_index(name, schema) if position < 0 else position).type
 
 
 def column_index(name: str, schema: pa.Schema) -> int:

@@ -29,15 +29,16 @@ from qcore.plan.window_calls import VALUES, window_type
 _KEEP_A_VALUE = frozenset({"min", "max", "any_value", "first", "last", "array_agg"})
 # Functions over a window that return a value of another row.
 _OF_A_ROW = VALUES | {"any_value", "first", "last"}
+_WITH_KEYS = (p.HashJoin, p.Aggregate, p.OrderBy, p.TopN, p.Window, p.LocalPartition)
 
 
 def may_widen(root: p.PlanNode) -> bool:
     """Whether a source of the plan may give wider types than it declares: the rows of a recursion's round do."""
-    return any(
+    return any([
         (isinstance(node, p.UserSource) and node.on_schema_change == "evolve")
         or (isinstance(node, p.Values) and node.data.schema.types != node.schema.types)
         for node in root.walk()
-    )
+    ])
 
 
 def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | None:
@@ -45,6 +46,8 @@ def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | 
 
     `widens`: the columns of its inputs may get wider types than their schemas say.
     """
+    if not isinstance(node, _WITH_KEYS) or any([isinstance(child, EncodedValues) for child in node.children]):
+        return None  # It has no keys, or they were replaced before.
     return _Replacing(node.id, widens).replace_node(node)
 
 
@@ -57,8 +60,6 @@ class _Replacing:
         self.token = object()
 
     def replace_node(self, node: p.PlanNode) -> p.PlanNode | None:
-        if any(isinstance(child, EncodedValues) for child in node.children):
-            return None  # replaced before
         if isinstance(node, (p.OrderBy, p.TopN)):
             return self.sort(node)
         if isinstance(node, p.HashJoin):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import field
+from typing import Any
 
 from qcore.connectors.base import TableStatistics
 from qcore.expression.recursion import bounded_depth
@@ -97,6 +98,10 @@ _NEEDS: dict[str, frozenset[str]] = {
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
 }
+_CONSTANTS = frozenset({Literal, Alias})
+# Rules before which the plan is searched again for what they need, because the rules before them may have added it.
+# Other rules at most remove such parts. They are run in vain if a part was removed.
+_SEARCHED_AGAIN = frozenset({"constant_columns", "anti_joins", "empty_relations", "semi_joins"})
 # Rules that may drop a subplan that other parts of the plan read. They precede the rule that adds SharedReads.
 _DROPPING = frozenset({"simplify", "constant_columns", "filters", "anti_joins", "limits", "empty_relations"})
 # Names of the rules, in the order in which they are first applied.
@@ -126,7 +131,7 @@ def optimize(plan: PlanNode, statistics: StatisticsOf | None = None, without: Co
             if name in without:
                 continue
             if name in _NEEDS:
-                if plan is not known:
+                if plan is not known and name in _SEARCHED_AGAIN:
                     known, parts = plan, _parts(plan)
                 if parts.isdisjoint(_NEEDS[name]):
                     continue
@@ -140,25 +145,27 @@ def _parts(plan: PlanNode) -> set[str]:
     """The types of the plan's nodes, the kinds of its joins, and other properties that rules need."""
     found: set[str] = set()
     tables: set[str] = set()
+    node: Any
     for node in plan.walk():
-        found.add(type(node).__name__)
-        if isinstance(node, Scan):
+        kind = type(node)
+        found.add(kind.__name__)
+        if kind is Scan:
             if node.table in tables:
                 found.add("table again")
             tables.add(node.table)
-        elif isinstance(node, (HashJoin, NestedLoopJoin)):
+        elif kind is HashJoin or kind is NestedLoopJoin:
             found.add(node.kind)
-            if isinstance(node.condition, Literal):
+            if type(node.condition) is Literal:
                 found.add("no rows")
-        elif isinstance(node, Project):
-            if any(isinstance(expr, (Literal, Alias)) for expr in node.expressions):
+        elif kind is Project:
+            if not _CONSTANTS.isdisjoint(map(type, node.expressions)):
                 found.add("constant column")
-        elif isinstance(node, Aggregate):
+        elif kind is Aggregate:
             if node.grouping_sets is not None:
                 found.add("grouping sets")
-            if any(one.distinct for one in node.aggregates):
+            if any([one.distinct for one in node.aggregates]):
                 found.add("distinct")
-        elif (isinstance(node, (Limit, TopN)) and node.count == 0) or is_empty(node):
+        elif (kind in (Limit, TopN) and node.count == 0) or is_empty(node):
             found.add("no rows")
     return found
 

@@ -186,6 +186,8 @@ class _Pruner:
 
     def prune_shared(self, plan: PlanNode) -> PlanNode:
         """Return the plan with each shared subplan pruned to the columns that its readers use."""
+        if not self.wanted:
+            return plan
         waiting = {node.id: node for node in plan.walk() if isinstance(node, Shared)}
         while waiting:
             reads = [

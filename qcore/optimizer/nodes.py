@@ -89,12 +89,12 @@ def keep_columns(node: PlanNode, names: Sequence[str], ids: NodeIds | None) -> P
 
 def transform_plan(node: PlanNode, rule: Callable[[PlanNode], PlanNode], ids: NodeIds | None = None) -> PlanNode:
     """Apply a rule to every node, inputs first."""
-    check_planning()
     if isinstance(node, Unary):
         child = transform_plan(node.child, rule, ids)
         return rule(node if child is node.child else rebuilt(node, (child,), ids))
     old = node.children
     if not old:
+        check_planning()
         return rule(node)
     children = [transform_plan(child, rule, ids) for child in old]
     return rule(node if all(map(operator.is_, old, children)) else rebuilt(node, children, ids))

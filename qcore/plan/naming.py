@@ -28,7 +28,7 @@ class NodeIds:
     @staticmethod
     def of_plan(plan: PlanNode) -> NodeIds:
         """The ids of `plan` are taken."""
-        return NodeIds(node.id for node in plan.walk())
+        return NodeIds([node.id for node in plan.walk()])
 
     def take(self, id: str) -> bool:
         """Reserve an id; False when it is taken already."""

@@ -6,9 +6,9 @@ for every node before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, Self, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -23,10 +23,14 @@ class PlanNode:
     id: str
     schema: pa.Schema
 
-    @property
-    def children(self) -> tuple[PlanNode, ...]:
-        """Inputs, left (probe) first."""
-        return ()
+    if TYPE_CHECKING:
+
+        @property
+        def children(self) -> tuple[PlanNode, ...]:
+            """Inputs, left (probe) first."""
+    else:
+        # Rules ask nodes for their inputs thousands of times. An attribute, and an attrgetter, take no Python call.
+        children = ()
 
     def with_fields(self, **changes: Any) -> Self:
         """The same as dataclasses.replace, in a tenth of the time."""
@@ -44,16 +48,18 @@ class PlanNode:
         changes: dict[str, Any] = {"inputs": children} if hasattr(self, "inputs") else {}
         return self.with_fields(**changes or dict(zip(names, children, strict=True)))
 
-    def walk(self) -> Iterator[PlanNode]:
+    def walk(self) -> list[PlanNode]:
         """This node and all nodes below it, parents first."""
+        found: list[PlanNode] = []
         waiting: list[PlanNode] = [self]
         while waiting:
             node = waiting.pop()
-            yield node
-            if isinstance(node, Unary):
-                waiting.append(node.child)
-            else:
-                waiting.extend(reversed(node.children))
+            found.append(node)
+            while isinstance(node, Unary):
+                node = node.child
+                found.append(node)
+            waiting += node.children[::-1]
+        return found
 
 
 @record(frozen=True, eq=False)
@@ -78,9 +84,8 @@ class Binary(PlanNode):
     left: PlanNode
     right: PlanNode
 
-    @property
-    def children(self) -> tuple[PlanNode, ...]:
-        return (self.left, self.right)
+    if not TYPE_CHECKING:
+        children = property(attrgetter("left", "right"))
 
     def with_children(self, *children: PlanNode) -> PlanNode:
         left, right = children
@@ -358,9 +363,8 @@ class UnionAll(PlanNode):
 
     inputs: tuple[PlanNode, ...] = ()
 
-    @property
-    def children(self) -> tuple[PlanNode, ...]:
-        return self.inputs
+    if not TYPE_CHECKING:
+        children = property(attrgetter("inputs"))
 
 
 @record(frozen=True, eq=False)
@@ -386,9 +390,8 @@ class RecursiveUnion(PlanNode):
     distinct: bool = False
     rounds_max: int = 1_000_000
 
-    @property
-    def children(self) -> tuple[PlanNode, ...]:
-        return self.inputs
+    if not TYPE_CHECKING:
+        children = property(attrgetter("inputs"))
 
 
 @record(frozen=True, eq=False)

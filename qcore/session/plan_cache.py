@@ -150,9 +150,10 @@ class PlanCache:
         state : int
             The cache's state before planning.
         """
-        if sum(map(len, texts)) > TEXT_LENGTH_MAX or any(isinstance(node, TableWrite) for node in read.walk()):
+        nodes = read.walk()
+        if sum(map(len, texts)) > TEXT_LENGTH_MAX or any([isinstance(node, TableWrite) for node in nodes]):
             return
-        tables = {id(node.source): node.source for node in read.walk() if isinstance(node, Scan)}
+        tables = {id(node.source): node.source for node in nodes if isinstance(node, Scan)}
         versions = [(table, table_version(table)) for table in tables.values()]
         if any(version is None for _, version in versions):
             return
