@@ -96,7 +96,7 @@ def is_numeric(type_: pa.DataType) -> bool:
 
 def is_text(type_: pa.DataType) -> bool:
     """String of any layout."""
-    return pa.types.is_string(plain(type_))
+    return type_.id == STRING.id or pa.types.is_string(plain(type_))
 
 
 def is_list_of_any_layout(type_: pa.DataType) -> bool:

@@ -176,6 +176,8 @@ def comparison(function: str) -> Callable[..., Bound]:
     """The builder of a comparison by the engine's name."""
 
     def build(dialect: Dialect, a: Bound, b: Bound) -> Bound:
+        if a.type.id == b.type.id:
+            return engine_call(function, a, b)
         if pa.types.is_duration(a.type) != pa.types.is_duration(b.type):
             a, b = (cast(side, INTERVAL) if pa.types.is_duration(side.type) else side for side in (a, b))
         if pa.types.is_interval(a.type) != pa.types.is_interval(b.type):

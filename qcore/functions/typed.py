@@ -35,7 +35,7 @@ def engine_call(function: str, *arguments: Bound) -> Bound:
     """A call of a function by the engine's name for it. PlanError unless the types fit."""
     if function == "extract":
         return derive_expr(lambda *parts: Call(function, parts), *arguments)
-    parts = tuple(argument.expr for argument in arguments)
+    parts = tuple([argument.expr for argument in arguments])
     _, types = suit_literals(function, parts, [argument.type for argument in arguments])
     return Bound(Call(function, parts), resolve(function, types, parts).result)
 

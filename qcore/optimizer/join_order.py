@@ -218,8 +218,9 @@ class _Graph:
         following = left.pop(0)
         while left:
             # The smallest relation that is connected, or just the smallest.
+            neighbours = self._neighbours_of(joined)
             for following in left:
-                if self._is_connected(joined, 1 << following):
+                if neighbours >> following & 1 or (self.links and self._are_linked(joined, 1 << following)):
                     break
             else:
                 following = left[0]
@@ -245,16 +246,22 @@ class _Graph:
         return key_values(of_joined, of_added, rows_b=self.rows[added])
 
     def _is_connected(self, a: int, b: int) -> bool:
-        neighbours = self._neighbours.get(a)
+        return bool(self._neighbours_of(a) & b) or (bool(self.links) and self._are_linked(a, b))
+
+    def _neighbours_of(self, subset: int) -> int:
+        """The relations that share a class of equal columns with a subset."""
+        neighbours = self._neighbours.get(subset)
         if neighbours is None:
             neighbours = 0
             for mask in self.class_masks:
-                if mask & a:
+                if mask & subset:
                     neighbours |= mask
-            self._neighbours[a] = neighbours
-        if neighbours & b:
-            return True
-        return any(mask & a and mask & b and not mask & ~(a | b) for mask in self.links) if self.links else False
+            self._neighbours[subset] = neighbours
+        return neighbours
+
+    def _are_linked(self, a: int, b: int) -> bool:
+        """Whether two subsets have all relations of another condition, and each has one of them."""
+        return any([mask & a and mask & b and not mask & ~(a | b) for mask in self.links])
 
     # --- choosing ---
 

@@ -15,10 +15,12 @@ DEPTH_MAX = 100
 
 def merge_projections(plan: PlanNode) -> PlanNode:
     """Return the plan with fewer Projects."""
-    return transform_plan(plan, lambda node: _merge(node) if isinstance(node, Project) else node)
+    return transform_plan(plan, _merge)
 
 
-def _merge(node: Project) -> PlanNode:
+def _merge(node: PlanNode) -> PlanNode:
+    if not isinstance(node, Project):
+        return node
     child = node.child
     if isinstance(child, Project) and _may_merge(node, child):
         by_name = renames(child)

@@ -101,7 +101,7 @@ class TablesBelow:
             found = inputs[0]
         else:
             own = (node.table,) if isinstance(node, Scan) else ()
-            found = tuple(sorted([*own, *(table for tables in inputs for table in tables)]))
+            found = tuple(sorted([*own, *[table for tables in inputs for table in tables]]))
             for tables in inputs:
                 if tables != found:
                     self._count(tables)

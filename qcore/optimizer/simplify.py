@@ -100,7 +100,7 @@ def _simplify_node(node: PlanNode) -> PlanNode:
 def _make_if_changed(
     node: PlanNode, old: Sequence[object], new: Sequence[object], make: Callable[[], PlanNode]
 ) -> PlanNode:
-    return node if all(a is b for a, b in zip(old, new, strict=True)) else make()
+    return node if all(map(operator.is_, old, new)) else make()
 
 
 def _filter(node: Filter) -> PlanNode:
@@ -161,7 +161,9 @@ def simplify(expr: Expr, schema: pa.Schema) -> Expr:
 def _is_of_constants(expr: Expr) -> bool:
     """Whether the expression computes a value from constants alone."""
     parts = children(expr)
-    return bool(parts) and not isinstance(expr, Alias) and all(isinstance(part, Literal) for part in parts)
+    if not parts or isinstance(expr, Alias):
+        return False
+    return all([type(part) is Literal for part in parts])
 
 
 def _simplify_call(expr: Call, schema: pa.Schema) -> Expr:
@@ -206,7 +208,7 @@ def simplify_junction(expr: Call) -> Expr:
             if _is(one, absorbing):
                 return FALSE if name == "and" else TRUE
             alike = flat if len(expr.arguments) <= _FEW else known.setdefault(repr(one), [])
-            if not _is(one, neutral) and not any(same(one, other) for other in alike):
+            if not _is(one, neutral) and not any([same(one, other) for other in alike]):
                 flat.append(one)
                 if alike is not flat:
                     alike.append(one)

@@ -558,7 +558,7 @@ def bind_sources(
             raise PlanError(f"table {plan.table!r} is not registered (node {plan.id}); registered: {known}")
         table = under_policy(tables[plan.table], plan.on_schema_change)
         return expand_view(plan.with_fields(source=table))
-    children = tuple(bind_sources(child, tables, access, shared) for child in plan.children)
+    children = [bind_sources(child, tables, access, shared) for child in plan.children]
     bound = plan.with_children(*children) if children else plan
     if isinstance(bound, p.Shared):
         shared[plan] = bound

@@ -36,7 +36,7 @@ def column_parts(node: Any) -> list[Part]:
         raise PlanError("t.* is only allowed in a select list; elsewhere name the columns, or count rows with count(*)")
     if type(name).__name__ != "Identifier":
         raise NotBound(node, f"{name.name!r} as a column", "a column has a name; put other letters into double quotes")
-    return [identifier(part) for part in (*(part for part in reversed(around) if part is not None), name)]
+    return [identifier(part) for part in reversed(around) if part is not None] + [identifier(name)]
 
 
 def resolve(binder: Binder, context: BindContext, parts: Sequence[Part], below: int = _DEEPEST) -> Bound | None:

@@ -37,9 +37,14 @@ class ReadColumns:
     words: frozenset[str] | None
     has_star: bool = False
 
-    def reads(self, column: str) -> bool:
-        """Whether the text may name a column of a table."""
-        return self.words is None or column.lower() in self.words or not column.isidentifier()
+    def select(self, columns: Sequence[str]) -> list[int]:
+        """The positions of those columns of a table that the text may name."""
+        words = self.words
+        return [
+            position
+            for position, column in enumerate(columns)
+            if words is None or column.lower() in words or not column.isidentifier()
+        ]
 
 
 ALL = ReadColumns(None)

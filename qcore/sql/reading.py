@@ -27,27 +27,19 @@ def take(node: Any, *names: str) -> tuple[Any, ...]:
     NotBound
         Another argument is set. Ignoring it would silently change the meaning of the query.
     """
-    arguments = node.args
-    n_left = 0
-    for value in arguments.values():
-        if value is not None and value is not False and (type(value) is not list or value):
-            n_left += 1
-    values: list[Any] = []
-    for name in names:
-        value = arguments.get(name)
-        if value is None or value is False or (type(value) is list and not value):
-            values.append(None)
-        else:
-            values.append(value)
-            n_left -= 1
-    if n_left:
+    found = {
+        name: value
+        for name, value in node.args.items()
+        if value is not None and value is not False and (value or type(value) is not list)
+    }
+    values = [found.pop(name, None) for name in names]
+    if found:
         for position, name in enumerate(names):
-            if values[position] is None and is_set(value := arguments.get(f"{name}_")):
-                values[position] = value
-                n_left -= 1
-    if n_left:
-        left = {key.rstrip("_") for key, value in arguments.items() if is_set(value)}.difference(names)
-        raise NotBound(node, f"{clause_name(node)} with {', '.join(sorted(left))}")
+            if values[position] is None:
+                values[position] = found.pop(f"{name}_", None)
+    if found:
+        left = sorted({name.rstrip("_") for name in found})
+        raise NotBound(node, f"{clause_name(node)} with {', '.join(left)}")
     return tuple(values)
 
 

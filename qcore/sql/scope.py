@@ -129,6 +129,8 @@ class Scope:
         self._dialect = dialect
         self._types: dict[str, pa.DataType] | None = None
         self._by_name: dict[str, list[Named]] | None = None
+        #: Columns by lower-case name, for each table by its id().
+        self._of_table: dict[int, dict[str, list[Named]]] = {}
 
     @property
     def level(self) -> Level:
@@ -145,13 +147,11 @@ class Scope:
     def find(self, part: Part) -> Bound | None:
         """A column that is named without its table. PlanError if two tables have it."""
         if self._by_name is None:
-            self._by_name = {}
-            for named in self.rows.columns:
-                self._by_name.setdefault(named.shown.lower(), []).append(named)
-        found = choose(part, self._by_name.get(part[0].lower(), ()), self._dialect, lambda named: named.shown)
+            self._by_name = _index_names(self.rows.columns)
+        found = choose(part, self._by_name.get(part[0].lower(), ()), self._dialect, _show_name)
         if not found:
             return None
-        if len({named.own for named in found}) > 1:
+        if len(found) > 1 and len({named.own for named in found}) > 1:
             tables = [f"{table.parts[-1]}.{part[0]}" for table in self.rows.tables if set(found) & set(table.columns)]
             names = dict.fromkeys(tables)
             what = "write " + " or ".join(names) if len(names) > 1 else "give the tables aliases: FROM t AS a, u AS b"
@@ -160,13 +160,12 @@ class Scope:
 
     def tables(self, parts: Sequence[Part]) -> list[TableNames]:
         """The tables that a name of one or several parts may mean."""
-        wanted = list(parts)
+        wanted = [part[0].lower() for part in parts]
         result = []
         for table in self.rows.tables:
-            if len(wanted) > len(table.parts):
-                continue
-            pairs = zip(wanted, table.parts[len(table.parts) - len(wanted) :], strict=True)
-            if all(a[0].lower() == b.lower() for a, b in pairs):
+            if table.parts[-1].lower() == wanted[-1] and (
+                len(wanted) == 1 or [part.lower() for part in table.parts[-len(wanted) :]] == wanted
+            ):
                 result.append(table)
         return choose(parts[-1], result, self._dialect, lambda table: table.parts[-1])
 
@@ -179,16 +178,15 @@ class Scope:
 
     def table_column(self, parts: Sequence[Part], part: Part) -> Bound | None:
         """A column that is named with its table."""
-        found = [
-            named
-            for table in self.tables(parts)
-            for named in choose(
-                part, [n for n in table.columns if n.shown.lower() == part[0].lower()], self._dialect, _show_name
-            )
-        ]
+        found: list[Named] = []
+        for table in self.tables(parts):
+            by_name = self._of_table.get(id(table))
+            if by_name is None:
+                by_name = self._of_table[id(table)] = _index_names(table.columns)
+            found += choose(part, by_name.get(part[0].lower(), ()), self._dialect, _show_name)
         if not found:
             return None
-        if len({named.own for named in found}) > 1:
+        if len(found) > 1 and len({named.own for named in found}) > 1:
             self.check_table(parts)
             raise PlanError(f"two columns have the name {'.'.join(p[0] for p in (*parts, part))!r}; rename one")
         return self.column(found[0].own)
@@ -196,6 +194,14 @@ class Scope:
 
 def _select_called(name: str, columns: Sequence[Named]) -> list[Named]:
     return [named for named in columns if named.shown.lower() == name.lower()]
+
+
+def _index_names(columns: Sequence[Named]) -> dict[str, list[Named]]:
+    """The columns by lower-case name."""
+    found: dict[str, list[Named]] = {}
+    for named in columns:
+        found.setdefault(named.shown.lower(), []).append(named)
+    return found
 
 
 def _show_name(named: Named) -> str:
@@ -210,6 +216,8 @@ def choose(part: Part, found: Sequence[Any], dialect: Dialect, name_of: Callable
     """
     if not found:
         return []
+    if len(found) == 1 and dialect.name_case == "any":
+        return [found[0]]
     text, quoted = part
     exact = [one for one in found if name_of(one) == text]
     if dialect.name_case == "lower":

@@ -101,9 +101,8 @@ def _scanned_columns(binder: Binder, name: str) -> list[tuple[str, pa.DataType]]
     if found is None:
         positions: Sequence[int] = range(len(schema))
         if not binder.reads_all:
-            reads = binder.read_columns.reads
             # One column remains, for the number of rows.
-            positions = [position for position, column in enumerate(schema.names) if reads(column)] or positions[:1]
+            positions = binder.read_columns.select(schema.names) or positions[:1]
         found = binder.memory[key] = [(field.name, field.type) for field in map(schema.field, positions)]
     binder.is_narrowed = binder.is_narrowed or len(found) < len(schema)
     return found

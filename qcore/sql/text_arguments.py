@@ -34,7 +34,7 @@ def bind_written(name: str, arguments: Sequence[Bound], dialect: Dialect) -> Bou
 
 def _check(name: str, made: Bound, arguments: Sequence[Bound]) -> None:
     """Raise PlanError if the function would convert a text to a number. Comparisons may do this."""
-    is_open = [is_text(plain(value.type)) and not isinstance(value.expr, Literal) for value in arguments]
+    is_open = [not isinstance(value.expr, Literal) and is_text(value.type) for value in arguments]
     expr = made.expr
     if not any(is_open) or not isinstance(expr, Call) or len(expr.arguments) != len(arguments):
         return

@@ -153,4 +153,4 @@ def test_words_of_a_text(text: str, expected: bool | None) -> None:
     found = read_columns(tokens_of(text, QCORE))
     assert (found is ALL) == (expected is None)
     assert found.has_star == bool(expected)
-    assert found.reads("A") or not found.reads("zzz")
+    assert found.select(["A"]) or not found.select(["zzz"])
