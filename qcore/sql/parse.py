@@ -275,7 +275,7 @@ def _mend_tokens(tokens: list[Any], text: str, dialect: Dialect) -> list[Any]:
         result = _with_spark_words(result)
     if dialect.null_order == "nulls_first":
         result = _with_nulls_first(result)
-    result = with_brackets(result) if "[" in text or "pivot" in text.lower() else result
+    result = with_brackets(result) if "[" in text or "::" in text or "pivot" in text.lower() else result
     for position, token in enumerate(result):
         if token.token_type == kinds.R_PAREN:
             token.comments = [_AS_WRITTEN]

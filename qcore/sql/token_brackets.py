@@ -1,8 +1,9 @@
-"""Brackets around expressions that sqlglot misreads without them: array(…)[1], and PIVOT … ORDER BY."""
+"""Brackets around expressions that sqlglot misreads without them: array(…)[1], PIVOT … ORDER BY, DATE 'x'::text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -14,14 +15,18 @@ _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT"
 
 
 def with_brackets(tokens: list[Any]) -> list[Any]:
-    """Rewrite array(…)[1] to (array(…))[1], and PIVOT … ORDER BY to FROM (PIVOT …) ORDER BY."""
+    """Rewrite array(…)[1] to (array(…))[1], PIVOT … ORDER BY to FROM (PIVOT …) ORDER BY, and DATE 'x'::text to
+    (DATE 'x')::text, which sqlglot reads as DATE ('x'::text).
+    """
     kinds: Any = import_module("sqlglot.tokens").TokenType
     subscripts = [
         n for n in range(1, len(tokens))
         if tokens[n].token_type == kinds.L_BRACKET and tokens[n - 1].token_type == kinds.R_PAREN
     ]  # fmt: skip
     pivots = [n for n, token in enumerate(tokens) if token.token_type in (kinds.PIVOT, kinds.UNPIVOT)]
-    if not subscripts and not pivots:
+    casts = [n - 1 for n in range(2, len(tokens)) if tokens[n].token_type == kinds.DCOLON]
+    literals = [n for n in casts if tokens[n].token_type == kinds.STRING]
+    if not subscripts and not pivots and not literals:
         return tokens
     partners = _partners(tokens)
     before: dict[int, list[Any]] = {}
@@ -31,6 +36,11 @@ def with_brackets(tokens: list[Any]) -> list[Any]:
         if opening > 0 and tokens[opening - 1].text.upper() in _CONSTRUCTORS:
             before.setdefault(opening - 1, []).append(_insert_token(kinds.L_PAREN, "(", tokens[opening - 1].start))
             after.setdefault(n - 1, []).append(_insert_token(kinds.R_PAREN, ")", tokens[n - 1].end + 1))
+    for n in literals:
+        begin = _type_before(tokens, n, partners)
+        if begin is not None:
+            before.setdefault(begin, []).append(_insert_token(kinds.L_PAREN, "(", tokens[begin].start))
+            after.setdefault(n, []).append(_insert_token(kinds.R_PAREN, ")", tokens[n].end + 1))
     for n in pivots:
         if not _is_statement(tokens, n, partners):
             continue
@@ -48,6 +58,22 @@ def with_brackets(tokens: list[Any]) -> list[Any]:
     for n, token in enumerate(tokens):
         result += [*before.get(n, ()), token, *after.get(n, ())]
     return result
+
+
+@cache
+def _types() -> frozenset[Any]:
+    """The kinds of tokens that begin a type."""
+    return frozenset(import_module("sqlglot.parser").Parser.TYPE_TOKENS)
+
+
+def _type_before(tokens: Sequence[Any], n: int, partners: dict[int, int]) -> int | None:
+    """The position of the type before the text at a position: DATE '2020-01-01'. None if no type is there."""
+    at = n - 1
+    if tokens[at].token_type.name == "R_PAREN":  # DECIMAL(3, 1) '1.5'
+        at = partners.get(at, 0) - 1
+    elif at >= 3 and tokens[at].text.upper() == "ZONE" and tokens[at - 2].text.upper() in ("WITH", "WITHOUT"):
+        at -= 3
+    return at if at >= 0 and tokens[at].token_type in _types() else None
 
 
 def _insert_token(kind: Any, text: str, at: int) -> Any:

@@ -19,6 +19,10 @@ from qcore.sql.token_brackets import with_brackets
         ("pivot t on a using sum(b) limit 1", "FROM ( pivot t on a using sum ( b ) ) limit 1"),
         ("pivot t on a using sum(b) + 1 as s", "pivot t on a using ( sum ( b ) + 1 ) as s"),
         ("from t pivot (sum(b) for a in (1)) limit 1", "from t pivot ( sum ( b ) for a in ( 1 ) ) limit 1"),
+        ("select date '2020-01-01'::text", "select ( date 2020-01-01 ) :: text"),
+        ("select timestamp with time zone '2020-01-01'::date", "select ( timestamp with time zone 2020-01-01 ) :: date"),
+        ("select decimal(3, 1) '1.5'::int, a::int", "select ( decimal ( 3 , 1 ) 1.5 ) :: int , a :: int"),
+        ("select x in ('a')::bool, '1'::int", "select x in ( a ) :: bool , 1 :: int"),
     ],
 )
 def test_tokens(written: str, read: str) -> None:
@@ -31,6 +35,9 @@ def test_tokens(written: str, read: str) -> None:
         "select array(select d from u order by d)[2] as x",
         "select list(a order by a)[1] as x, array_agg(d order by d)[2:3] as y from u",
         "pivot u on b in ('x', 'q') using sum(d) + 1 as s group by a order by a nulls first",
+        "select typeof(date '2020-01-01'::varchar) as x, timestamp '2020-01-01 23:00:00'::date as y",
+        "select timestamp '2020-01-01 00:00:00.0006'::timestamp_ms::varchar as x, time '01:00:00'::varchar as y",
+        "select decimal(3, 1) '1.5'::int as x, '5'::int + date '2020-01-01'::date as y",
     ],
 )
 def test_answers_are_duckdbs(query: str) -> None:
