@@ -332,26 +332,27 @@ def _refuse_misread(tokens: list[Any], text: str) -> None:
 
 def _check_order(tokens: list[Any], text: str) -> None:
     """Raise PlanError if clauses are not in the order of SQL. sqlglot accepts any order."""
-    before: list[Any] = [None]
+    #: The last clause at each level of brackets, as its token and its kind.
+    before: list[tuple[Any, str]] = [(None, "")]
     ordered = _ordered_kinds()
-    for token, following in zip(tokens, (*tokens, None)[1:], strict=True):
-        if token.token_type not in ordered:
+    for position, token in enumerate(tokens):
+        kind = ordered.get(token.token_type)
+        if kind is None:
             continue
-        kind = token.token_type.name
         if kind == "L_PAREN":
-            before.append(None)
+            before.append((None, ""))
         elif kind == "R_PAREN" and len(before) > 1:
             before.pop()
         elif kind in _SET_OPERATIONS:
-            before[-1] = None
+            before[-1] = (None, "")
         elif kind in _CLAUSES:
-            if kind == "LIMIT" and (following is None or following.token_type.name != "NUMBER"):
+            if kind == "LIMIT" and [one.token_type.name for one in tokens[position + 1 : position + 2]] != ["NUMBER"]:
                 continue
-            last = before[-1]
-            if last is not None and _CLAUSES[last.token_type.name] >= _CLAUSES[kind]:
+            last, last_kind = before[-1]
+            if last is not None and _CLAUSES[last_kind] >= _CLAUSES[kind]:
                 after = f": {token.text.upper()} must be before {last.text.upper()}, and each clause occurs once"
                 raise PlanError(locate_message(f"syntax error at {token.text!r}", text, token.start, token.end, after))
-            before[-1] = token
+            before[-1] = (token, kind)
 
 
 @cache
@@ -365,10 +366,10 @@ def _mended_kinds() -> frozenset[Any]:
 
 
 @cache
-def _ordered_kinds() -> frozenset[Any]:
-    """The kinds of tokens that matter for the order of clauses."""
+def _ordered_kinds() -> dict[Any, str]:
+    """The names of the kinds of tokens that matter for the order of clauses."""
     kinds, _ = _token_classes()
-    return frozenset(getattr(kinds, name) for name in ("L_PAREN", "R_PAREN", *_CLAUSES, *_SET_OPERATIONS))
+    return {getattr(kinds, name): name for name in ("L_PAREN", "R_PAREN", *_CLAUSES, *_SET_OPERATIONS)}
 
 
 @cache
