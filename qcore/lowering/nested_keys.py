@@ -34,11 +34,11 @@ _WITH_KEYS = (p.HashJoin, p.Aggregate, p.OrderBy, p.TopN, p.Window, p.LocalParti
 
 def may_widen(root: p.PlanNode) -> bool:
     """Whether a source of the plan may give wider types than it declares: the rows of a recursion's round do."""
-    return any([
+    return any(
         (isinstance(node, p.UserSource) and node.on_schema_change == "evolve")
         or (isinstance(node, p.Values) and node.data.schema.types != node.schema.types)
         for node in root.walk()
-    ])
+    )
 
 
 def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | None:
@@ -46,7 +46,7 @@ def replace_nested_keys(node: p.PlanNode, widens: bool = False) -> p.PlanNode | 
 
     `widens`: the columns of its inputs may get wider types than their schemas say.
     """
-    if not isinstance(node, _WITH_KEYS) or any([isinstance(child, EncodedValues) for child in node.children]):
+    if not isinstance(node, _WITH_KEYS) or any(isinstance(child, EncodedValues) for child in node.children):
         return None  # It has no keys, or they were replaced before.
     return _Replacing(node.id, widens).replace_node(node)
 

@@ -163,7 +163,7 @@ def _parts(plan: PlanNode) -> set[str]:
         elif kind is Aggregate:
             if node.grouping_sets is not None:
                 found.add("grouping sets")
-            if any([one.distinct for one in node.aggregates]):
+            if any(one.distinct for one in node.aggregates):
                 found.add("distinct")
         elif (kind in (Limit, TopN) and node.count == 0) or is_empty(node):
             found.add("no rows")

@@ -412,7 +412,7 @@ def key_values(
     if is_unique(a):
         return max(_values_of_unique(a, b), rows_a)
     values_a, values_b = count_combinations(a), count_combinations(b)
-    if all([column.known for column in (*a, *b)]):
+    if all(column.known for column in (*a, *b)):
         return max(values_a, values_b, 1.0)
     # If the numbers are only upper bounds, a foreign key seems to have as many values as rows. The smaller bound is
     # more accurate.
@@ -422,7 +422,7 @@ def key_values(
 def _values_of_unique(key: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:
     """The number of values that `others` can have, if `key` is unique in its table."""
     in_range = values_in_range(key, others)
-    if not all([column.known for column in (*key, *others)]):
+    if not all(column.known for column in (*key, *others)):
         return max(min(count_combinations(key), count_combinations(others)), in_range)
     return max(count_combinations(others), in_range if in_range > 1.0 else count_combinations(key))
 
@@ -433,7 +433,7 @@ def is_unique(columns: Sequence[ColumnEstimate]) -> bool:
     It has as many distinct values, or as many whole numbers in its range, as the table has rows. Each row of another
     table then has at most one match.
     """
-    return any([(column.known or column.low is not None) and column.distinct >= column.rows > 1.0 for column in columns])
+    return any((column.known or column.low is not None) and column.distinct >= column.rows > 1.0 for column in columns)
 
 
 def values_in_range(keys: Sequence[ColumnEstimate], others: Sequence[ColumnEstimate]) -> float:

@@ -261,7 +261,7 @@ class _Graph:
 
     def _are_linked(self, a: int, b: int) -> bool:
         """Whether two subsets have all relations of another condition, and each has one of them."""
-        return any([mask & a and mask & b and not mask & ~(a | b) for mask in self.links])
+        return any(mask & a and mask & b and not mask & ~(a | b) for mask in self.links)
 
     # --- choosing ---
 

@@ -163,7 +163,7 @@ def _is_of_constants(expr: Expr) -> bool:
     parts = children(expr)
     if not parts or isinstance(expr, Alias):
         return False
-    return all([type(part) is Literal for part in parts])
+    return all(type(part) is Literal for part in parts)
 
 
 def _simplify_call(expr: Call, schema: pa.Schema) -> Expr:
@@ -208,7 +208,7 @@ def simplify_junction(expr: Call) -> Expr:
             if _is(one, absorbing):
                 return FALSE if name == "and" else TRUE
             alike = flat if len(expr.arguments) <= _FEW else known.setdefault(repr(one), [])
-            if not _is(one, neutral) and not any([same(one, other) for other in alike]):
+            if not _is(one, neutral) and not any(same(one, other) for other in alike):
                 flat.append(one)
                 if alike is not flat:
                     alike.append(one)

@@ -64,7 +64,7 @@ _KEEPS_RIGHT = frozenset({"right", "right_semi", "right_anti"})
 
 def replace_dependent_joins(plan: PlanNode, ids: NodeIds, names: ColumnNames) -> PlanNode:
     """Return the plan with ordinary joins in place of DependentJoins. PlanError if a subquery cannot be unnested."""
-    if not any([isinstance(node, DependentJoin) for node in plan.walk()]):
+    if not any(isinstance(node, DependentJoin) for node in plan.walk()):
         return plan
     return _Unnesting(ids, names).unnest(plan)
 

@@ -151,7 +151,7 @@ class PlanCache:
             The cache's state before planning.
         """
         nodes = read.walk()
-        if sum(map(len, texts)) > TEXT_LENGTH_MAX or any([isinstance(node, TableWrite) for node in nodes]):
+        if sum(map(len, texts)) > TEXT_LENGTH_MAX or any(isinstance(node, TableWrite) for node in nodes):
             return
         tables = {id(node.source): node.source for node in nodes if isinstance(node, Scan)}
         versions = [(table, table_version(table)) for table in tables.values()]

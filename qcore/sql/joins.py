@@ -59,7 +59,7 @@ def from_rows(binder: Binder, clause: Any, joins: Sequence[Any], environment: En
 def joined_rows(binder: Binder, first: Any, joins: Sequence[Any], context: BindContext) -> Rows:
     """A table and the joins after it. `context` has the tables before it."""
     groups: list[tuple[Any, list[Any]]] = [(first, [])]
-    keeps_right = any([get(one, "side") in ("RIGHT", "FULL") for one in joins])
+    keeps_right = any(get(one, "side") in ("RIGHT", "FULL") for one in joins)
     for join in joins:
         if keeps_right and _is_comma(join):
             groups.append((take(join, "this")[0], []))

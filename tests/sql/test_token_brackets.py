@@ -20,7 +20,10 @@ from qcore.sql.token_brackets import with_brackets
         ("pivot t on a using sum(b) + 1 as s", "pivot t on a using ( sum ( b ) + 1 ) as s"),
         ("from t pivot (sum(b) for a in (1)) limit 1", "from t pivot ( sum ( b ) for a in ( 1 ) ) limit 1"),
         ("select date '2020-01-01'::text", "select ( date 2020-01-01 ) :: text"),
-        ("select timestamp with time zone '2020-01-01'::date", "select ( timestamp with time zone 2020-01-01 ) :: date"),
+        (
+            "select timestamp with time zone '2020-01-01'::date",
+            "select ( timestamp with time zone 2020-01-01 ) :: date",
+        ),
         ("select decimal(3, 1) '1.5'::int, a::int", "select ( decimal ( 3 , 1 ) 1.5 ) :: int , a :: int"),
         ("select x in ('a')::bool, '1'::int", "select x in ( a ) :: bool , 1 :: int"),
     ],
