@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
-import pyarrow as pa
-
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Expr, OuterColumn
+from qcore.functions.catalogue import column_type
 from qcore.functions.dialect import Dialect
 from qcore.plan.naming import ColumnNames
 from qcore.plan.nodes import PlanNode
@@ -127,7 +126,6 @@ class Scope:
         self.rows = rows
         self.environment = environment
         self._dialect = dialect
-        self._types: dict[str, pa.DataType] | None = None
         self._by_name: dict[str, list[Named]] | None = None
         #: Columns by lower-case name, for each table by its id().
         self._of_table: dict[int, dict[str, list[Named]]] = {}
@@ -139,10 +137,7 @@ class Scope:
 
     def column(self, own: str) -> Bound:
         """A column by its name in the plan."""
-        if self._types is None:
-            schema = self.rows.node.schema
-            self._types = dict(zip(schema.names, schema.types, strict=True))
-        return Bound(Column(own), self._types[own])
+        return Bound(Column(own), column_type(own, self.rows.node.schema))
 
     def find(self, part: Part) -> Bound | None:
         """A column that is named without its table. PlanError if two tables have it."""
