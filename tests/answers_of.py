@@ -31,7 +31,7 @@ class Answer:
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, text: str) -> Answer:
-        """Ask DuckDB."""
+        """Run a query in DuckDB."""
         rows = connection.sql(text).to_arrow_table()
         parsed = json.loads(_one(connection, "select json_serialize_sql(?::varchar)", text))
         if parsed["error"]:
@@ -78,7 +78,7 @@ def assert_answers(actual: Any, answer: Answer, rel_tol: float = 1e-9) -> None:
 
 
 def _start_of_last_group(table: pa.Table, keys: Sequence[int]) -> int:
-    """The first of the last rows that are equal in all `keys`."""
+    """The position of the first of the last rows that are equal in all `keys`."""
     if not keys or not table.num_rows:
         return 0
     rows = comparable_rows(table.select(list(keys)))
@@ -94,7 +94,7 @@ def _one(connection: duckdb.DuckDBPyConnection, text: str, argument: str) -> str
 
 
 def _position(key: dict[str, Any], selected: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
-    """The output column that an ORDER BY key is, or None for one that is no output column."""
+    """The position of the output column that an ORDER BY key is, or None."""
     if key["class"] == "CONSTANT":
         # Spelled `value` by DuckDB 1, `literal` by DuckDB 2.
         number = key["value"]["value"] if "value" in key else key["literal"]["text"]
@@ -106,7 +106,7 @@ def _position(key: dict[str, Any], selected: Sequence[dict[str, Any]], names: Se
 
 
 def _bare(expression: Any) -> Any:
-    """An expression without its name and its position in the text."""
+    """An expression without its alias and its position in the text."""
     if isinstance(expression, dict):
         left_out = ("alias", "query_location", "query_location_length")
         return {name: _bare(value) for name, value in expression.items() if name not in left_out}

@@ -32,7 +32,10 @@ SCHEMAS = {name: table.schema for name, table in TABLES.items()}
 
 
 def check(query: str, same: str | None = None, *, ordered: bool = False) -> None:
-    """The binder reads the query, and its rows are DuckDB's. `same` is the query for DuckDB if it needs another one."""
+    """Fail unless the binder reads the query and its rows are DuckDB's.
+
+    `same` is the query for DuckDB if it must differ.
+    """
     plan_query(query, SCHEMAS)
     with duckdb.connect() as database:
         for name, table in TABLES.items():

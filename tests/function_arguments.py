@@ -31,7 +31,7 @@ def _lists(values: Any) -> pa.Array:
 
 
 def columns() -> dict[str, pa.Array]:
-    """Columns of every kind of type, and after them those of values that only some functions take."""
+    """Columns of every kind of type, followed by columns with values that only some functions take."""
     rng = np.random.default_rng(7)
     texts = _texts("xyz, ab")
     numbers = rng.integers(0, 1000, N_ROWS * ELEMENTS)
@@ -73,7 +73,7 @@ LISTS_MAX = 4
 
 
 def _alike(names: Iterable[str], lists: _Lists) -> dict[str, _Lists]:
-    """The same lists of arguments for several functions."""
+    """The same lists of arguments for each of several functions."""
     return dict.fromkeys(names, lists)
 
 
@@ -156,7 +156,7 @@ ARGUMENTS: dict[str, _Lists] = {
 
 
 def by_signature(name: str) -> list[tuple[str, ...]]:
-    """Columns that the function takes by its signature, as many as are long before those that are not."""
+    """Columns that fit the function's signature, those with long values first."""
     function = scalar_functions()[name]
     found = []
     most = min(function.arguments_max, max(function.arguments_min, 2), 6)
@@ -173,7 +173,7 @@ def by_signature(name: str) -> list[tuple[str, ...]]:
 
 
 def calls_of(name: str) -> tuple[list[Expr], list[Expr]]:
-    """Calls of a function: those that have to succeed, and those that only may, since they follow from types alone."""
+    """Calls of a function: those that must succeed, and those that may fail because only their types fit."""
     given = ARGUMENTS.get(name, [])
     tried = [] if name in LIST_LAMBDAS else by_signature(name)
     return [_call(name, arguments) for arguments in given], [_call(name, arguments) for arguments in tried]

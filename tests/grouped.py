@@ -44,12 +44,12 @@ def present(values: Iterable[Any]) -> list[Any]:
 
 
 def hashable(value: Any) -> Any:
-    """A key that equals what the engine groups with it: every NaN is one value."""
+    """A hashable key. Keys of one group are equal: all NaNs are one value."""
     return "NaN" if isinstance(value, float) and value != value else value
 
 
 def groups_of(table: pa.Table, n_keys: int) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """Rows by key, in the order in which the keys come; without keys there is one group."""
+    """Rows by key, in the order in which keys first occur. Without keys there is one group."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {} if n_keys else {(): []}
     for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
         groups.setdefault(tuple(map(hashable, row[:n_keys])), []).append(row)
@@ -59,7 +59,7 @@ def groups_of(table: pa.Table, n_keys: int) -> dict[tuple[Any, ...], list[tuple[
 def run_calls(
     table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", memory_limit: int = 0, **options: int
 ) -> pa.Table:
-    """Keys and results. Step 'both' computes partial states of the table's halves, then final results of these."""
+    """Keys and results. Step 'both' computes partial states of both halves of the table, then final results."""
     source = table.schema
     fields = [source.field(i) for i in range(n_keys)]
     schema = pa.schema([*fields, *(pa.field(f"a{i}", call.type) for i, call in enumerate(calls))])
@@ -82,7 +82,7 @@ def run_calls(
 def check(
     table: pa.Table, n_keys: int, calls: list[Call], steps: Iterable[str] = ("single", "both"), **options: int
 ) -> None:
-    """Fail unless each step gives the right groups, in the order in which their keys come."""
+    """Fail unless each step returns the right groups, in the order in which their keys first occur."""
     rows = [
         (*members[0][:n_keys], *(call.expected(members) for call in calls))
         if members

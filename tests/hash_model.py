@@ -60,12 +60,12 @@ def hash_row(row: tuple[Any, ...]) -> int:
 
 
 def model_partition(row: tuple[Any, ...], n: int) -> int:
-    """Which of n partitions between tasks these keys are in."""
+    """The partition, of n between tasks, of these keys."""
     return (mix(hash_row(row)) >> 32) * n >> 32
 
 
 def unmix(value: int) -> int:
-    """The word that mix() turns into this one."""
+    """The inverse of mix()."""
     inverse = pow(FACTOR, -1, 1 << 64)
     value ^= value >> 32
     for _ in range(2):
@@ -75,7 +75,7 @@ def unmix(value: int) -> int:
 
 
 def as_int64(word: int) -> int:
-    """A word as an int64."""
+    """The bits of a word as an int64."""
     return word - (1 << 64) if word >> 63 else word
 
 
@@ -86,7 +86,7 @@ def colliding_pair(a: int, b: int, other: int) -> tuple[int, int]:
 
 
 def colliding_bytes(value: bytes, prefix: bytes) -> bytes:
-    """The twelve bytes that begin with four others and have the hash of these twelve."""
+    """Twelve bytes that begin with `other` and have the hash of the given twelve bytes."""
     first, second = (mix(int.from_bytes(b"\x0c\0\0\0" + part[:4], "little")) for part in (value, prefix))
     tail = int.from_bytes(value[4:], "little") + 31 * (first - second) & WORD
     return prefix[:4] + tail.to_bytes(8, "little")

@@ -56,7 +56,7 @@ class StagesRun:
             return Result(left, Settings.make(self.threads, None, None, None)).to_arrow()
 
     def rest(self, plan: p.PlanNode, folder: QueryFolder) -> p.PlanNode:
-        """What is left of a plan when all its stages have run."""
+        """The plan after all its stages have run."""
         self.stages = []
         under_way: list[Stage] = []
         while True:
@@ -102,7 +102,7 @@ class StagesRun:
         ]
 
     def task(self, stage: Stage, given: TaskInput) -> TaskOutput:
-        """Run one task as a worker does: what goes in and out is pickled."""
+        """Run one task as a worker does: its input and output are pickled."""
         if stage.on_driver:
             return run_plan(stage.plan, given)
         output = pickle.dumps(run_task(pickle.loads(pickle.dumps(given))))

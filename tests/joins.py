@@ -34,13 +34,13 @@ MARKS = ("mark", "null_aware_mark")
 
 
 def split(table: pa.Table, n_parts: int, batch_rows: int | None) -> list[list[pa.RecordBatch]]:
-    """The table's batches, dealt out to drivers."""
+    """Divide the table's batches among drivers."""
     batches = table.to_batches(max_chunksize=batch_rows)
     return [batches[part::n_parts] for part in range(n_parts)]
 
 
 def output_of(kind: str, probe: Sequence[str], build: Sequence[str]) -> list[tuple[str, str, str]]:
-    """All columns that a join of this kind can give."""
+    """All columns that a join of this kind can return."""
     columns = []
     if kind not in BUILD_ONLY:
         columns += [("probe", name, name) for name in probe]
@@ -52,7 +52,7 @@ def output_of(kind: str, probe: Sequence[str], build: Sequence[str]) -> list[tup
 
 
 def run_together(jobs: Sequence[Callable[[], list[pa.RecordBatch]]]) -> list[pa.RecordBatch]:
-    """Each job on a thread of its own; all they gave, or the first error."""
+    """Run each job in a thread. Returns all their batches, or raises the first error."""
     given: list[Any] = [None] * len(jobs)
 
     def run(position: int) -> None:
@@ -84,7 +84,7 @@ def hash_join(
     condition: Callable[[Any], Any] | None = None,
     after: Callable[[Account], list[Any]] = lambda memory: [],
 ) -> list[pa.RecordBatch]:
-    """The batches of a whole hash join, its drivers all running at once."""
+    """The batches of a whole hash join, with all drivers running at once."""
     memory = Account()
     bridge = JoinBridge(kind, drivers, drivers, condition is not None, build.schema, probe.schema)
     output = output_of(kind, probe.column_names, build.column_names)
@@ -99,7 +99,7 @@ def hash_join(
 
 
 def as_table(batches: list[pa.RecordBatch], expected: pa.Table) -> pa.Table:
-    """One table, of the expected columns when there was no batch."""
+    """A table of the batches, with the expected columns if there is no batch."""
     return pa.Table.from_batches(batches) if batches else expected.slice(0, 0)
 
 
@@ -112,7 +112,7 @@ def oracle_join(
     build_keys: Sequence[str],
     condition: str | None = None,
 ) -> pa.Table:
-    """The same join by DuckDB."""
+    """The same join in DuckDB."""
     duck.register("p", probe)
     duck.register("b", build)
     on = " and ".join(f"p.{x} = b.{y}" for x, y in zip(probe_keys, build_keys, strict=True)) or "true"

@@ -49,7 +49,7 @@ def random_rows(schema: pa.Schema, n_rows: int, rng: random.Random) -> pa.Table:
 
 @functools.cache
 def oracle() -> duckdb.DuckDBPyConnection:
-    """One for all cases: a new one takes longer than most of them."""
+    """One DuckDB for all cases, because opening it takes longer than most cases."""
     return duckdb.connect(config={"threads": 1})
 
 
@@ -66,7 +66,7 @@ class Case:
     some: int | None = None
 
     def expected(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        """What DuckDB says."""
+        """The rows by DuckDB."""
         duck = oracle()
         duck.register("l", left)
         duck.register("r", right)
@@ -95,7 +95,7 @@ def append_node(builder: PlanBuilder, node: Any) -> PlanBuilder:
 
 
 class Doubled(qcore.Operator):
-    """v * 2; a batch in, a batch out (V5)."""
+    """Doubles v. One output batch for each input batch (V5)."""
 
     held: pa.RecordBatch | None = None
 
@@ -111,14 +111,14 @@ class Doubled(qcore.Operator):
 
 
 class DoubledStateless(qcore.StatelessOperator):
-    """v * 2 (G4)."""
+    """Doubles v (G4)."""
 
     def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
         return double_values(batch)
 
 
 class DoubledIterator(qcore.BatchIterator):
-    """v * 2, each batch in two (D2)."""
+    """Doubles v. Two output batches for each input batch (D2)."""
 
     rest: pa.RecordBatch | None = None
 
@@ -134,7 +134,7 @@ class DoubledIterator(qcore.BatchIterator):
 
 
 class Passing(qcore.Operator):
-    """Passes everything on, as it is."""
+    """Returns its input."""
 
     def __init__(self) -> None:
         self.held: list[pa.RecordBatch] = []
@@ -150,14 +150,14 @@ class Passing(qcore.Operator):
 
 
 def double_values(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with v * 2, of v's type."""
+    """The batch with doubled v, in the type of v."""
     position = batch.schema.get_field_index("v")
     field, column = batch.schema.field(position), batch.column(position)
     return batch.set_column(position, field, pc.add(column, column).cast(field.type))
 
 
 class Listed(qcore.StatelessOperator):
-    """Adds e: the list v, v + 1, … of a % 4 elements, null where a or v is."""
+    """Adds the column e: a list of a % 4 numbers from v on; null if a or v is null."""
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         return schema.append(pa.field("e", pa.list_(pa.int64())))
@@ -195,7 +195,7 @@ def no_row(one: PlanBuilder) -> PlanBuilder:
 
 
 def recursion(first: PlanBuilder, again: Callable[[PlanBuilder], PlanBuilder], distinct: bool) -> PlanBuilder:
-    """The rows of `first`, then what `again` makes of the rows that came last, until it makes none."""
+    """The rows of `first`, then those that `again` makes from the last rows, until there are none."""
     node = first.build()
     working = append_node(PlanBuilder(), WorkingTable("working", node.schema, "again"))
     left, right, free = first._both("recursion", again(working))
@@ -203,7 +203,7 @@ def recursion(first: PlanBuilder, again: Callable[[PlanBuilder], PlanBuilder], d
 
 
 def like(name: str, rows: PlanBuilder, value: str | Expr) -> Expr:
-    """The value in the type of a column of these rows."""
+    """The value cast to the type of a column of these rows."""
     return (col(value) if isinstance(value, str) else value).cast(rows.build().schema.field(name).type)
 
 
@@ -371,7 +371,7 @@ CASES = {
 
 
 def shared_twice(one: PlanBuilder, two: PlanBuilder, how: str) -> PlanBuilder:
-    """Sums of l joined with themselves: what the build side waits for, the probe side reads too."""
+    """Sums of l joined with themselves. The build side and the probe side read the same spool."""
     sums = one.aggregate(["a"], {"x": ("sum", "v")}).build()
     made = Shared("shared", sums.schema, sums)
     renamed = pa.schema([field.with_name(field.name + "2") for field in sums.schema])
@@ -399,7 +399,7 @@ CASES["a subplan read twice, once in vain"] = Case(
 
 
 def shared_three_times(one: PlanBuilder) -> PlanBuilder:
-    """Sums of l, of which one reader wants nothing."""
+    """Sums of l with three readers, one of which reads no row."""
     sums = one.aggregate(["a"], {"x": ("sum", "v")}).build()
     second, third = (SharedRead(id, sums.schema, "shared", ("a", "x"), sums) for id in ("second", "third"))
     inputs = (Limit("none", sums.schema, second, 0), Shared("shared", sums.schema, sums), third)

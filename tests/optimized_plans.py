@@ -28,12 +28,12 @@ TABLES = {
 
 
 def scan(table: str) -> PlanBuilder:
-    """The rows of one of TABLES."""
+    """A scan of one of TABLES."""
     return PlanBuilder({name: ArrowTable(rows) for name, rows in TABLES.items()}).scan(table)
 
 
 def shape(plan: p.PlanNode) -> list[str]:
-    """A line for each node, indented by its depth: its type, and what it is that rules change of it."""
+    """A line for each node, indented by its depth: its type, and the fields that rules change."""
     lines: list[str] = []
 
     def add(node: p.PlanNode, depth: int) -> None:
@@ -67,8 +67,9 @@ def _line(node: p.PlanNode) -> str:
 
 
 def check_rule(plan: p.PlanNode, rule: str, before: list[str], after: list[str], any_rows: bool = False) -> None:
-    """The shapes of an optimized plan without a rule and with it, whose rows are those of the plan as it is: with
-    `any_rows` as many, for limits without an order.
+    """Compare the optimized plan with and without a rule.
+
+    Its rows do not change; with `any_rows` only their number counts.
     """
     plain, made = optimize(plan, without=[rule]), optimize(plan)
     assert shape(plain) == before
@@ -77,7 +78,7 @@ def check_rule(plan: p.PlanNode, rule: str, before: list[str], after: list[str],
 
 
 def check_rows(plan: p.PlanNode, made: p.PlanNode, any_rows: bool = False, threads: int = 2) -> None:
-    """Both plans give the same rows, or as many. Neither is optimized before it runs."""
+    """Both plans return the same rows, or as many. Neither is optimized before it runs."""
     expected, actual = (Result(one, Settings.make(threads), None, None).to_arrow() for one in (plan, made))
     if any_rows:
         assert actual.num_rows == expected.num_rows

@@ -16,7 +16,7 @@ _SHOWN = 5
 
 
 def to_table(data: Any) -> pa.Table:
-    """A pyarrow Table of whatever holds rows: tables, batches, streams, DuckDB relations, qcore results."""
+    """A pyarrow Table of rows in any form: tables, batches, streams, DuckDB relations, qcore results."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -71,7 +71,7 @@ def assert_same_rows(
 
 
 def assert_rows_among(part: Any, whole: Any, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> None:
-    """Fail unless every row of `part` is one of `whole`'s, as often at most; values compare as in assert_same_rows."""
+    """Fail unless `part` is a subset of the multiset `whole`. Values compare as in assert_same_rows."""
     part, whole = to_table(part), to_table(whole)
     rows = comparable_rows(part)
     _, extra = _as_multisets(rows, comparable_rows(whole), rel_tol, abs_tol)
@@ -107,7 +107,7 @@ def _comparable_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _interval(months: int, days: int, nanos: int) -> Any:
-    """An interval without months as nanoseconds, which is what a duration compares as."""
+    """An interval without months in nanoseconds, which compares with a duration."""
     return (months, days, nanos) if months else days * 86_400 * 10**9 + nanos
 
 
@@ -120,7 +120,7 @@ def _comparable(value: Any) -> Any:
 
 
 def _comparable_part(value: Any) -> Any:
-    """A value within another, where NaN equals NaN and a duration an interval too."""
+    """An element of a nested value. NaN equals NaN, and a duration equals an interval."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, pa.MonthDayNano):

@@ -34,7 +34,7 @@ class Chain:
         return self.done[-1]
 
     def poll(self) -> None:
-        """One round over its operators; `idle` when nothing moved: then only a wake makes another worth while."""
+        """Poll all operators once. Sets `idle` if nothing changed: then only a wake-up makes another poll useful."""
         self.cx.waker().rearm()
         moved = [self._advance(position) for position in range(len(self.steps) - 1, 0, -1)]
         self.idle = not any(moved)
@@ -43,7 +43,7 @@ class Chain:
                 self.steps[position].close(*self.states(position), self.partition)
 
     def _advance(self, position: int) -> bool:
-        """Push to one operator what the one before gives; whether anything moved."""
+        """Push the output of the operator before to this one. Returns whether anything changed."""
         if self.done[position]:
             return False
         if self.input_over[position]:
@@ -73,7 +73,7 @@ class Chain:
         return True
 
     def _finish(self, position: int) -> bool:
-        """Say that the input is over; whether that was news, or the sink came to its end."""
+        """Finish an operator. Returns whether anything changed."""
         is_news = not self.input_over[position]
         self.input_over[position] = True
         blocked = self.steps[position].finish(*self.states(position), self.partition)
@@ -86,7 +86,7 @@ class Chain:
 def run_polled(
     plan: Any, partitions: int, rng: random.Random, timeout: float = 20, **options: Any
 ) -> list[pa.RecordBatch]:
-    """A whole plan by polls alone, partitions in random order; fails when no waker would bring it on."""
+    """Run a plan by polls only, with partitions in random order. Fails if no waker would let it continue."""
     deadline = time.monotonic() + timeout
     with qcore.polled(plan, partitions, **options) as query:
         chains = []

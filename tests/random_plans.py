@@ -19,7 +19,7 @@ ROWS_MAX = 60
 
 
 class Passing(qcore.Operator):
-    """Gives on what it got."""
+    """Returns its input."""
 
     held: pa.RecordBatch | None = None
 
@@ -35,7 +35,7 @@ class Passing(qcore.Operator):
 
 
 class Growing:
-    """Grows a plan over a table "l"; every step keeps the columns a, b, s, v."""
+    """Adds random nodes to a plan over a table "l". Each step keeps the columns a, b, s and v."""
 
     def __init__(self, rng: random.Random, source: Callable[[], PlanBuilder]) -> None:
         self.rng = rng
@@ -113,7 +113,7 @@ class Growing:
 
 
 def random_plan(seed: int, source: Callable[[], PlanBuilder]) -> tuple[PlanBuilder, Case]:
-    """A plan over `source` and its case, whose SQL is over the table l."""
+    """A plan over `source`, and its case with SQL over the table l."""
     rng = random.Random(seed)
     builder = Growing(rng, source).plan(rng.choice((1, 2, 3)))
     # The same plan over a plain scan is what DuckDB is asked.

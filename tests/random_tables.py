@@ -116,7 +116,7 @@ def random_array(
     n_distinct: int | None = None,
     extremes: bool = False,
 ) -> pa.Array:
-    """One random array; random_table() has the parameters' meaning."""
+    """One random array. The parameters are those of random_table()."""
     if pa.types.is_null(type):
         return pa.nulls(n_rows)
     if type in (pa.string_view(), pa.binary_view()):
@@ -264,7 +264,7 @@ def _make_nested(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa
 
 
 def _mask(array: pa.Array, rng: np.random.Generator, null_share: float) -> pa.Array:
-    """Make rows null without touching the values beneath."""
+    """Make rows null. The values below do not change."""
     n_rows = len(array)
     if null_share <= 0 or n_rows == 0:
         return array
@@ -282,7 +282,7 @@ def _mask(array: pa.Array, rng: np.random.Generator, null_share: float) -> pa.Ar
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Without dictionary encoding, as batches leave the engine."""
+    """The table without dictionary encoding, as the engine returns it."""
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in table.schema

@@ -17,7 +17,7 @@ from qcore_ext.ground.memory import Account
 def read_split(
     table: Table, split: Split, columns: Sequence[str], filter: Expr | None = None, batch_rows: int = 1000
 ) -> pa.Table:
-    """The rows of one split; checks that the stream gives the declared columns."""
+    """The rows of one split. Checks that the stream has the declared columns."""
     stream = table.open(split, tuple(columns), filter, batch_rows)
     try:
         read = _rows_of(stream)
@@ -31,7 +31,7 @@ def read_split(
 
 
 def _rows_of(stream: Any) -> pa.Table:
-    """The rows as TableScan takes them: from the engine's reader, if the stream has one."""
+    """The rows as TableScan reads them: with the engine's reader, if the stream has one."""
     reader = getattr(stream, "batch_reader", None)
     if reader is None:
         return pa.RecordBatchReader.from_stream(stream).read_all()

@@ -17,14 +17,14 @@ DIRECTIONS = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def comparable(value: Any) -> Any:
-    """NaN is the largest float; text compares by its bytes."""
+    """A sort key: NaN is the largest float, and text compares by its bytes."""
     if isinstance(value, float):
         return (value != value, 0.0 if value != value else value)
     return value.encode() if isinstance(value, str) else value
 
 
 def order_rows(table: pa.Table, keys: list[Key]) -> list[int]:
-    """Row numbers in order; rows of equal keys as they came."""
+    """The row numbers in sorted order. Rows with equal keys keep their order."""
     rows = list(range(table.num_rows))
     for name, descending, nulls_first in reversed(keys):
         values = table[name].to_pylist()
@@ -45,7 +45,7 @@ def take_rows(table: pa.Table, rows: list[int]) -> pa.Table:
 
 
 def sort(table: pa.Table, keys: list[Key], n_drivers: int = 1) -> pa.Table:
-    """By operators that share a state, each with a part of the rows; the last one gives them all."""
+    """Sort with operators that share a state, each with a part of the rows. The last operator returns all rows."""
     state = SortState(n_drivers)
     share = table.num_rows // n_drivers // 8 * 8
     given: list[pa.RecordBatch] = []
@@ -57,7 +57,7 @@ def sort(table: pa.Table, keys: list[Key], n_drivers: int = 1) -> pa.Table:
 
 
 def check(table: pa.Table, keys: list[Key], n_drivers: int = 1) -> None:
-    """Fail unless the keys come in order, each with the rest of a row of its own."""
+    """Fail unless the keys are in order and the rows are those of the table."""
     names = [name for name, _, _ in keys]
     got = sort(table, keys, n_drivers)
     wanted = take_rows(table, order_rows(table, keys))

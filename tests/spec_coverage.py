@@ -105,7 +105,7 @@ def coverage() -> dict[str, dict[str, list[str]]]:
 
 
 def missing(found: dict[str, dict[str, list[str]]]) -> list[str]:
-    """Claimed rows without a test."""
+    """Rows of CLAIMED that no test shows."""
     return [row for row, files in found.items() if row[0] in CLAIMED and not files]
 
 

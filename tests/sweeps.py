@@ -9,7 +9,7 @@ import pytest
 
 
 def every(step: int, values: Iterable[Any]) -> list[Any]:
-    """All values as parameters of a test; all but every `step`-th are marked `sweep`. Tuples are several parameters."""
+    """Parameters for a test: every value, marked `sweep` except every `step`-th. A tuple is several parameters."""
     return [
         pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=[pytest.mark.sweep] if i % step else [])
         for i, value in enumerate(values)

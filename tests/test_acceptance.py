@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 
 def cases() -> list[Any]:
-    """One parameter a case; one that says what is missing where the folder is absent."""
+    """One parameter for each case, or one that says that the folder is missing."""
     if not CASES.exists():
         reason = f"{CASES} is absent: the cases are shared beside the project, not part of it"
         return [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=reason))]
@@ -35,7 +35,7 @@ def cases() -> list[Any]:
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The type a case's file names, nested ones too."""
+    """The type that a case's file names. It may be nested."""
     if name.startswith("list<"):
         return pa.list_(arrow_type(name[5:-1].removeprefix("item: ").removeprefix("element: ")))
     if name.startswith("struct<"):
@@ -47,7 +47,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def value_of(value: Any, type_: pa.DataType) -> Any:
-    """A JSON value as Python's of the type."""
+    """A JSON value as a Python value of the type."""
     if value is None:
         return None
     if pa.types.is_list(type_):
@@ -98,7 +98,7 @@ def convert_expected(value: Any, type_: str) -> Any:
 
 
 def is_same(a: Any, b: Any, rel_tol: float, abs_tol: float) -> bool:
-    """Whether two values count as equal; a boolean is no number."""
+    """Whether two values are equal. A boolean does not equal a number."""
     if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
         return a is b
     if isinstance(a, float) or isinstance(b, float):
@@ -110,7 +110,7 @@ def is_same(a: Any, b: Any, rel_tol: float, abs_tol: float) -> bool:
 
 
 def sort_key(row: Row) -> Any:
-    """Near numbers stay near."""
+    """A sort key that keeps nearly equal numbers next to each other."""
     return [
         (0, 0.0, "") if value is None
         else (1, round(float(value), 6), "") if isinstance(value, (int, float, Decimal)) and value == value
@@ -120,7 +120,7 @@ def sort_key(row: Row) -> Any:
 
 
 def assert_expected(got: list[Row], names: list[str], expect: dict[str, Any]) -> None:
-    """Rows in order where the case asks for it; with `order_cols`, those columns in order and the rows in any."""
+    """Compare rows, in order if the case has an order. With `order_cols` only those columns are in order."""
     rows = [tuple(map(convert_expected, row, expect["types"])) for row in expect["rows"]]
     tolerances = expect.get("rel_tol") or 1e-9, expect.get("abs_tol") or 1e-12
 

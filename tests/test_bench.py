@@ -32,7 +32,7 @@ def test_a_small_round_of_all_engines(tmp_path: Path) -> None:
 
 
 def test_single_operators_beside_other_engines(tmp_path: Path) -> None:
-    """B2: every row of the table runs, with equal answers, and has its target beside it."""
+    """B2: every row of the table runs, with equal answers, and has a target."""
     figures = tmp_path / "figures.json"
     command = [sys.executable, str(RUN.parents[1] / "micro" / "run.py"), "--rows", "5000", "--rounds", "1"]
     command += ["--json", str(figures), "--only", "join 1K", "group", "filter", "scan", "sort", "top"]

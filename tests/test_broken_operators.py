@@ -29,7 +29,7 @@ def make_bad(base: type, **methods: Any) -> Any:
 
 
 def source(**methods: Any) -> Callable[[], PlanBuilder]:
-    """A polled source that gives GOOD once, but for these methods."""
+    """A polled source that returns GOOD once. The given methods replace its own."""
     given: dict[str, Any] = {"init_local_state": lambda self, cx, shared: [GOOD], "poll_pull": one_batch, **methods}
     return lambda: PlanBuilder().source(make_bad(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
 
@@ -93,7 +93,7 @@ def fails(*arguments: Any) -> Any:
 
 
 def leaving(batch: Any, outcome: IterOutcome = IterOutcome.OK) -> Callable[[Any], IterOutcome]:
-    """A next() that leaves `batch`."""
+    """A next() that sets `batch`."""
 
     def next(self: Any) -> IterOutcome:
         self.batch = batch
@@ -165,7 +165,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_names_class_and_node(fault: str, drivers: int) -> None:
-    """D9, H3: one ExecutionError with the class and the node; what the task kept is gone; the next query runs."""
+    """D9, H3: one ExecutionError with the class and the node. The task leaves nothing, and the next query runs."""
     build, message = FAULTS[fault]
     # An unbroken one above, so that the fault has somebody to pass.
     builder = build()
@@ -194,7 +194,7 @@ NEVER = {
 
 
 def test_other_queries_live_on() -> None:
-    """D9: one that runs all the while, on the same threads, ends with all its rows."""
+    """D9: a query that runs at the same time on the same threads returns all its rows."""
     go_on = threading.Event()
     given: list[int] = []
 
@@ -227,7 +227,7 @@ ENDS = [(kind, how) for kind in NEVER for how in ("cancel", "timeout", "another 
 
 @pytest.mark.parametrize(("kind", "how"), ENDS)
 def test_a_query_ends_though_its_future_never_comes(kind: str, how: str) -> None:
-    """V7, D8, D9: cancelled, timed out or failed while an operator waits for ever; a late wake hits nobody."""
+    """V7, D8, D9: the query is cancelled, times out or fails during a wait. A later wake-up has no effect."""
     never: Future[None] = Future()
     if how == "another fails":
         waiting = NEVER[kind](never).project({"a": qcore.col("a")})

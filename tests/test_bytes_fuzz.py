@@ -14,7 +14,7 @@ SEEDS = [(0, 50), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in (
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("first", "last"), SEEDS)
 def test_damaged_bytes_are_an_answer_or_an_error_of_ours(first: int, last: int, kind: str) -> None:
-    """H2: no dead process, no error but a QcoreError; and most damage is found."""
+    """H2: no process dies, all errors are QcoreErrors, and most damage is found."""
     found = run(kind, first, last)
     assert found.n == last - first
     assert not found.faults

@@ -144,7 +144,7 @@ def test_a_closed_pipe_is_no_error(numbers: str) -> None:
 
 
 def test_output_replaces_regular_files_and_goes_through_others(numbers: str, tmp_path: Path) -> None:
-    """The mode is kept and links stay; devices and pipes are written to, and a folder is refused."""
+    """The mode and links are kept. Devices and pipes are written to. A folder is an error."""
     query = ("sql", COUNT, "--table", numbers, "--format", "csv", "--output")
     target = tmp_path / "there.csv"
     target.write_text("old")

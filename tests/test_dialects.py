@@ -1,4 +1,4 @@
-"""docs/SQL.md against what engines answer: each row in qcore, in its dialects, in DuckDB, and in Spark. SPEC Q1, Q3."""
+"""Each row of the tables in docs/SQL.md, in qcore's dialects, in DuckDB, and in Spark. SPEC Q1, Q3."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TABLES = {
 
 
 def rows() -> list[dict[str, str]]:
-    """The rows of the page's tables of queries: query, an answer an engine, and the setting."""
+    """The rows of the page's tables of queries: the query, the answer of each engine, and the setting."""
     found = []
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -60,7 +60,7 @@ NONE = "none"
 
 
 def in_engine(cell: str) -> str:
-    """What an engine answers of whose answer the page says this."""
+    """The answer of the engine to which the page attributes it."""
     return "error" if cell == NONE else cell
 
 
@@ -93,7 +93,7 @@ def answer(run: Callable[[str], list[Any]], query: str, errors: type[Exception])
 
 
 def zeros_are_alike(text: str) -> str:
-    """-0.0 and 0.0 are equal, so that an order may have either first."""
+    """-0.0 and 0.0 are equal, so either may come first in an order."""
     return text.replace("-0.0", "0.0").replace("0.0", "0")
 
 
@@ -182,7 +182,7 @@ def test_unknown_dialects_and_settings_are_named() -> None:
 
 
 def test_division_in_longer_expressions() -> None:
-    """A float quotient takes part as one; text, comments and names that hold a slash stay."""
+    """The quotient is a float in larger expressions. A slash in text, comments and names is no division."""
     session = qcore.Session(dialect="duckdb")
     session.register("t", TABLES["t"])
     query = "select i / j + 1 a, sum(i / j) over () b, '1/2' as c, i // j as d /* i / j */, i/j/j as e from t -- 1/2"
@@ -211,7 +211,7 @@ def test_division_in_longer_expressions() -> None:
     ],
 )
 def test_functions_of_a_dialect(dialect: str, expression: str, expected: Any) -> None:
-    """Beside the page's rows: arguments that are no literals, other types, and flags that are given."""
+    """Cases beside the page's rows: arguments that are not literals, other types, and flags."""
     found = (
         qcore.sql(f"select {expression} as x from t", TABLES, threads=1, dialect=dialect).to_arrow()["x"].to_pylist()
     )
@@ -219,7 +219,7 @@ def test_functions_of_a_dialect(dialect: str, expression: str, expected: Any) ->
 
 
 def test_numbers_outside_of_a_functions_domain(duck: duckdb.DuckDBPyConnection) -> None:
-    """NaN and infinities as DuckDB has them; errors by default."""
+    """NaN and infinities as in DuckDB, or an error by default."""
     values = pa.table({"x": [-math.inf, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, math.inf, math.nan, None]})
     functions = ["sqrt", "ln", "log10", "log2", "asin", "acos", "atanh", "acosh", "sin", "cos", "tan"]
     duck.register("t", values)

@@ -1,4 +1,4 @@
-"""Disturbed drivers under fixed seeds; `make fuzz` goes on from there (SPEC V5–V8, V11–V13, G1, G5, D6, D8, D9, H3)."""
+"""Disturbed drivers with fixed seeds. `make fuzz` runs more seeds (SPEC V5–V8, V11–V13, G1, G5, D6, D8, D9, H3)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_any_disturbance_leaves_the_answer_or_its_error(first: int) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", range(3))
 def test_many_tasks_at_once_lose_no_wake_up(seed: int) -> None:
-    """V7, V8, G5: 200 tasks of 4 drivers on 2 threads, read, left, cancelled and forgotten; `--crowd` goes on."""
+    """V7, V8, G5: 200 tasks of 4 drivers on 2 threads are read, left, cancelled or dropped. `--crowd` runs more."""
     assert sum(crowd(seed).values()) == TASKS
 
 
 def test_seeds_reach_everything() -> None:
-    """The fixed seeds alone cover most, and a few hundred all, of plans, ways and faults."""
+    """The fixed seeds reach most plans, ways of reading and faults. A few hundred seeds reach all."""
     scenarios = [scenario(seed) for seed in range(1000)]
     assert {scenario.name for scenario in scenarios} == {*CASES, RANDOM_PLAN}
     for fault in FAULTS:

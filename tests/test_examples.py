@@ -35,7 +35,7 @@ def test_it_runs(path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_distinct_rows(threads: int) -> None:
-    """V5, G2: state shared by all drivers, merged once."""
+    """V5, G2: all drivers share a state, which is merged once."""
     table = pa.table({"k": pa.array([i * 7919 % 1237 for i in range(20_000)], pa.int64())})
     assert example("distinct_rows").distinct_count(table, "k", threads) == 1237
 
@@ -60,7 +60,7 @@ def test_socket_source(threads: int) -> None:
 
 
 def test_growing_file(tmp_path: Path) -> None:
-    """D2: rows come while the file still grows."""
+    """D2: rows are returned while the file still grows."""
     path = tmp_path / "numbers.txt"
     path.write_text("1\n-5\n2\n")
     sums: list[int] = []

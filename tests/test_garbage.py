@@ -52,7 +52,7 @@ def test_a_forked_child_does_not_keep_the_pause():
 
 @pytest.mark.parametrize("use", ["qcore.Session", "qcore.sql('select 1').to_arrow()"])
 def test_imports_collect_nothing(use):
-    """A search of all generations comes when a quarter more objects live than at the last one."""
+    """Otherwise all generations are searched when a quarter more objects live than at the last search."""
     program = (
         "import gc, qcore; found = []; gc.callbacks.append(lambda phase, info: found.append(info['generation']));"
         f"{use}; print(found.count(2), gc.isenabled())"

@@ -34,7 +34,7 @@ assert rows == 1, rows
 
 
 def list_imported(program: str, *packages: str) -> list[str]:
-    """Those of the packages that a process has imported after a program."""
+    """Those of the packages that a process has imported after running a program."""
     report = f"\nimport sys\nprint([name for name in {packages!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program + report], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -47,7 +47,7 @@ def test_importing_qcore() -> None:
 
 
 def test_the_public_names() -> None:
-    """All of them need pyarrow, and none a package that a query may never need."""
+    """They need pyarrow, and no package that some queries do not need."""
     names = "; ".join(f"qcore.{name}" for name in qcore.__all__)
     assert list_imported(f"import qcore; {names}", *LARGE, "pyarrow") == ["pyarrow"]
 
@@ -59,7 +59,10 @@ def test_the_help(arguments: list[str]) -> None:
 
 
 def test_the_first_query(tmp_path: Path) -> None:
-    """It needs its parser, but pandas only if the program uses it: pa.scalar() and pa.array() would import it."""
+    """It imports the parser.
+
+    It imports pandas only if the program uses it; pa.scalar() and pa.array() would always do so.
+    """
     path = tmp_path / "t.parquet"
     day = pa.array(["2024-02-29"] * 3).cast(pa.date32())
     pq.write_table(pa.table({"k": ["a", "a", "b"], "x": [1, 2, 3], "d": day}), path)
@@ -68,7 +71,10 @@ def test_the_first_query(tmp_path: Path) -> None:
 
 
 def test_a_query_loads_what_it_uses() -> None:
-    """A query over an Arrow table: no other part of pyarrow, no file formats, no joins and windows, no plan builder."""
+    """A query over an Arrow table.
+
+    It loads no other part of pyarrow, no file formats, joins or windows, and no PlanBuilder.
+    """
     others = (
         "pyarrow.compute", "pyarrow.fs", "pyarrow.parquet", "pyarrow.csv", "hashlib", "concurrent.futures.thread",
         "qcore.builder.plan_builder", "qcore.writing.partition_files", "qcore_ext.join.table",
@@ -91,7 +97,7 @@ rows = pa.Table.from_arrays([column], names=["a"])
     "first", ["", "import qcore.sql.bind", "from qcore.session import session", "qcore.Session", "import qcore.sql"]
 )
 def test_sql_is_the_function(first: str) -> None:
-    """The package qcore.sql does not take its place, whatever is imported first."""
+    """The package qcore.sql does not replace the function, in any order of imports."""
     program = f"import qcore\n{first}\nassert qcore.sql('select 1 as x').to_arrow().num_rows == 1\n"
     program += (
         "from qcore.sql.bind import plan_query\nassert callable(qcore.sql)\nfrom qcore import sql\nsql('select 2')"

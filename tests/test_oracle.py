@@ -1,4 +1,4 @@
-"""The test aids themselves: a comparison that cannot fail would hide everything else."""
+"""The comparison of the tests itself: if it could not fail, no other test could."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_random_tables_are_what_was_asked_for(size: int) -> None:
 
 @pytest.mark.parametrize("type", ALL_TYPES, ids=str)
 def test_random_values_survive_the_oracle(type: pa.DataType, duck: duckdb.DuckDBPyConnection) -> None:
-    """DuckDB reads every generated type and gives the same rows back."""
+    """DuckDB reads every generated type and returns the same rows."""
     table = random_table(3, 500, [type], n_distinct=40, extremes=not pa.types.is_floating(type), chunk_rows=128)
     duck.register("t", table)
     assert_same_rows(duck.sql("select * from t"), table)

@@ -1,4 +1,4 @@
-"""Results in file formats, read back by others."""
+"""Results written in file formats and read by other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests in several processes: which run alone, and which share a process."""
+"""Tests in several processes: tests that run alone, and files that share a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAUSE = 0.05
 
 @pytest.fixture
 def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Turns]]:
-    """Makes the turns of one process, over locks of this test's own."""
+    """A function that makes the turns of a process, over locks of this test."""
     queue = tmp_path / "queue"
     queue.touch()
     monkeypatch.setattr(processes, "__file__", str(queue))
@@ -35,7 +35,7 @@ def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 class Process(threading.Thread):
-    """A test of a process of its own: `began` is set once it has its turn, and it ends with `may_end`."""
+    """A test in its own process. `began` is set when it has its turn, and `may_end` ends it."""
 
     def __init__(self, turns: Turns, is_alone: bool) -> None:
         super().__init__(daemon=True)

@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """All but Spark's, which tests of their own cover; comments give what is printed."""
+    """All examples but those of Spark, which have their own tests. Comments state the output."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in BLOCKS:

@@ -1,4 +1,4 @@
-"""record() beside dataclass(): the same classes made by both behave alike."""
+"""record() compared with dataclass(): classes made by both behave alike."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_frozen(slots: bool) -> None:
     assert hash(base(1)) == hash((1, "x"))
 
     class Free(base):
-        """Derived, and no record itself: it may have further attributes."""
+        """A derived class that is not a record. It may have more attributes."""
 
     free = Free(3)
     free.z = 4
@@ -171,7 +171,7 @@ def test_a_record_that_holds_itself() -> None:
 
 @record(frozen=True, slots=True)
 class Slots:
-    """Of the module, for pickle."""
+    """A class of the module, for pickle."""
 
     a: int
     b: list[int] = field(default_factory=list)
@@ -179,7 +179,7 @@ class Slots:
 
 @record(frozen=True)
 class Plain:
-    """Of the module, for pickle."""
+    """A class of the module, for pickle."""
 
     a: int
     b: list[int] = field(default_factory=list)

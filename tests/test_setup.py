@@ -50,7 +50,7 @@ class Tree:
         (self.root / path).write_text(text.replace(old, new))
 
     def build(self, **environment: str) -> dict[str, set[str]]:
-        """Build in place. Returns the modules that Cython and the C compiler built."""
+        """Build in place. Returns the modules that were translated and compiled."""
         done = self.run_setup(**environment)
         assert done.returncode == 0, done.stdout
         words = [line.split() for line in done.stdout.splitlines()]
@@ -67,7 +67,7 @@ class Tree:
         )  # fmt: skip
 
     def value(self, module: str, call: str) -> int:
-        """What a function of a built module returns, in a new process."""
+        """The value of a function of a built module, in a new process."""
         code = f"from qcore_ext.room import {module}; print({module}.{call}())"
         ours = os.environ | {"PYTHONPATH": str(self.root)}
         return int(subprocess.run([sys.executable, "-c", code], cwd=self.root, env=ours, stdout=subprocess.PIPE).stdout)

@@ -1,4 +1,4 @@
-"""The page that says which tests show which row of the specification."""
+"""The page that lists the tests of each specification row."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def test_the_page_names_every_row_and_no_test_that_is_not() -> None:
 
 
 def test_every_claimed_row_has_a_test() -> None:
-    """V, G, D and H whole."""
+    """All rows of V, G, D and H."""
     without = spec_coverage.missing(coverage())
     assert not without, f"no test names {', '.join(without)} in its name or docstring"

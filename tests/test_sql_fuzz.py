@@ -246,7 +246,7 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_found(name: str, tmp_path: Path) -> None:
-    """Q2: a query that once failed, every way."""
+    """Q2: a query that failed before, in every form."""
     query, data = FOUND[name]
     tables = Tables([TableData(of, table, {}) for of, table in data.items()], tmp_path)
     ordered = Ordered(Tree("query", query if isinstance(query, str) else Dialects(query[1], query[0])))
@@ -258,7 +258,7 @@ def test_found(name: str, tmp_path: Path) -> None:
 
 
 def test_cases_are_the_same_every_time(tmp_path: Path) -> None:
-    """A seed and a number make the case, whatever ran before."""
+    """The seed and the number alone determine a case."""
     one, other = Fuzzer(5, 3, tmp_path), Fuzzer(5, 3, tmp_path)
     other.query(3)
     assert one.query(60).sql("qcore") == other.query(60).sql("qcore")
@@ -272,7 +272,7 @@ def test_cases_are_the_same_every_time(tmp_path: Path) -> None:
 
 
 def test_a_difference_is_seen(tmp_path: Path) -> None:
-    """The comparison fails where answers differ: in a value, in the order, in what is an error."""
+    """The comparison fails for other values, another order, and an error of one engine."""
     table = pa.table({"id": pa.array([1, 2, 3]), "c": pa.array([0.5, 1.5, None])})
     tables = Tables([TableData("t", table, {})], tmp_path)
     for here, there in (("id", "id + 1"), ("c", "c + 1e-3"), ("c", "coalesce(c, 0.5)"), ("1", "null"), ("1 // 0", "1")):
@@ -286,7 +286,7 @@ def test_a_difference_is_seen(tmp_path: Path) -> None:
 
 
 def test_smaller_trees_are_smaller() -> None:
-    """Each step of cutting down takes something away; what must stay, stays."""
+    """Each step of the reduction removes something, but not what must stay."""
     rng = random.Random(1)
     value = Tree("int", "(", Tree("int", "a"), " + ", Tree("int", "b"), ")")
     tree = Tree("query", "select ", Listed([value, Tree("", "c")]), Listed([Tree("", "d")], minimum=0, before=" by "))
@@ -299,7 +299,7 @@ def test_smaller_trees_are_smaller() -> None:
 
 
 def test_an_answer_with_more_rows_than_the_limit_is_no_answer(tmp_path: Path) -> None:
-    """DuckDB has answered so. The engine's rows are then compared with nothing."""
+    """DuckDB returned such rows. They are compared with nothing."""
     tables = Tables([TableData("t", pa.table({"id": [1, 2, 3]}), {})], tmp_path)
     ordered = Ordered(Tree("", "select id as o from t"), (("o", False, False),), " limit 2 offset 1")
     assert ordered.rows_max == 2

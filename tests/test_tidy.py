@@ -47,7 +47,7 @@ def rooms() -> dict[str, int]:
 
 
 def room(module: str) -> str:
-    """The room of a module: its folder below the package, or the module itself where it stands in none."""
+    """The room of a module: its folder below the package, or the module itself."""
     parts = module.split(".")
     return ".".join(parts[:2])
 
@@ -77,7 +77,7 @@ def tracked_files() -> list[Path]:
 
 
 def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and module of every import of ours; imports for type checkers alone do not count."""
+    """Line and module of every import of qcore or qcore_ext. Imports for type checkers do not count."""
     if path.suffix == ".py":
         yield from python_imports(ast.parse(path.read_text()))
         return
@@ -104,7 +104,7 @@ def python_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def resolve(module: str, known: set[str]) -> str | None:
-    """The module a dotted import refers to: itself, or what the last name is taken from."""
+    """The module that a dotted import refers to."""
     while module:
         if module in known:
             return module
@@ -119,7 +119,7 @@ def where(path: Path, line: int | None = None) -> str:
 
 
 def import_graph() -> dict[str, list[tuple[str, str]]]:
-    """What each module imports of ours: module, and where the import stands. A .pyx and its .pxd are one module."""
+    """For each module the modules that it imports, and where. A .pyx and its .pxd are one module."""
     files = package_files(".py", ".pyx", ".pxd")
     known = {module_name(path) for path in files}
     graph: dict[str, list[tuple[str, str]]] = {}
@@ -200,7 +200,7 @@ def test_subjects_do_not_know_each_other() -> None:
 
 
 def operator_modules() -> set[str]:
-    """Modules of the engine's subjects that define an operator. What operators inherit from is none."""
+    """Modules of the engine's subjects that define an operator. Base classes of operators do not count."""
     head = re.compile(r"^cdef class (\w+)\((\w*Operator)\)", re.MULTILINE)
     found = [
         (name, base, module_name(path))
@@ -213,7 +213,7 @@ def operator_modules() -> set[str]:
 
 
 def test_only_lowering_builds_operators() -> None:
-    """Nobody else imports an operator: other operators and rooms of the engine neither."""
+    """No other module imports an operator, neither other operators nor other rooms of the engine."""
     operators = operator_modules()
     assert len(operators) > 20
     wrong = [
@@ -342,7 +342,7 @@ def test_comments_name_rules_in_words() -> None:
 
 
 def test_names_of_structs_and_classes_are_unique() -> None:
-    """One name, one thing, in the engine."""
+    """Each name of the engine means one thing."""
     head = re.compile(r"^(?:ctypedef (?:struct|union|fused)|c?p?def (?:class|enum|struct)|class) (\w+)", re.MULTILINE)
     places: dict[str, set[str]] = {}
     for path in package_files(".pyx", ".pxd"):
@@ -353,7 +353,7 @@ def test_names_of_structs_and_classes_are_unique() -> None:
 
 
 def test_classes_are_whole() -> None:
-    """No class is cut into mixins that declare each other's attributes, and none finds its methods by made-up names."""
+    """No class is cut into mixins that declare each other's attributes, and no method is found by a composed name."""
     wrong = []
     for path in package_files(".py"):
         tree = ast.parse(path.read_text())
@@ -387,7 +387,7 @@ def test_modules_open_with_their_purpose() -> None:
 
 
 def test_units_of_the_engine_have_tests() -> None:
-    """Each .pyx has a test file of its name in the same folder of tests/; UNTESTED lists those without, and shrinks."""
+    """Each .pyx has a test file of its name. untested_units.txt lists exceptions, and may only become shorter."""
     without = {
         str(path.relative_to(ROOT / "qcore_ext").with_suffix(""))
         for path in package_files(".pyx")

@@ -24,24 +24,24 @@ THREADS = [1, 2, 3, 8]
 
 
 def rows(builder: PlanBuilder, threads: int = 2, **options: Any) -> list[dict[str, Any]]:
-    """What a plan gives, with small batches."""
+    """The rows of a plan, with small batches."""
     result = qcore.Session(threads=threads, batch_rows=512, **options).execute(builder.build())
     return result.to_arrow().to_pylist()
 
 
 def numbers(threads: int = 2) -> PlanBuilder:
-    """TABLE, spread over the drivers."""
+    """TABLE, divided among the drivers."""
     return PlanBuilder().values(TABLE).local_partition(drivers=threads)
 
 
 def later(future: Future[None] | Any, seconds: float = 0.002) -> Any:
-    """The future, completed soon, from another thread."""
+    """The future, which another thread completes soon."""
     threading.Timer(seconds, future.set_result, [None]).start()
     return future
 
 
 class Doubled(qcore.Operator):
-    """One batch in, one out."""
+    """One output batch for each input batch."""
 
     held: pa.RecordBatch | None = None
 
@@ -62,13 +62,13 @@ class Doubled(qcore.Operator):
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_an_operator_stands_between_native_ones(threads: int) -> None:
-    """V5, H3: below a filter, above a partition, its columns in the order it knows whatever the plan's others use."""
+    """V5, H3: below a filter and above a partition. It gets the columns that it knows, in order."""
     plan = numbers(threads).operator(Doubled).filter(col("a") < 100).project(["a"])
     assert sorted(row["a"] for row in rows(plan, threads)) == list(range(0, 100, 2))
 
 
 def test_the_calls_an_operator_gets() -> None:
-    """V5, D1: made without a schema, bound once before the first batch, finished once, closed once at the end."""
+    """V5, D1: constructed without a schema, bound before the first batch, finished and closed at the end, each once."""
     calls: list[str] = []
 
     class Recording(Doubled):
@@ -94,7 +94,7 @@ def test_the_calls_an_operator_gets() -> None:
 
 
 def test_many_batches_for_one_and_one_at_the_end() -> None:
-    """V5, V13: output follows input in any number, and comes after finish too; the schema is its own (D4)."""
+    """V5, V13: any number of output batches follows an input batch, also after finish. It declares its schema (D4)."""
 
     class Counting(qcore.Operator):
         def __init__(self) -> None:
@@ -126,7 +126,7 @@ def test_many_batches_for_one_and_one_at_the_end() -> None:
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_is_finishing_early_stops_the_input(threads: int) -> None:
-    """V5, V8: a source without end below an operator that has enough, and below a native limit."""
+    """V5, V8: an endless source stops below an operator that has enough rows, and below a native limit."""
     closed: list[str] = []
 
     class Endless(qcore.SourceOperator):
@@ -160,7 +160,7 @@ def test_is_finishing_early_stops_the_input(threads: int) -> None:
 
 @pytest.mark.parametrize("kind", ["concurrent", "done", "asyncio"])
 def test_blocking_on_a_future(kind: str) -> None:
-    """V5, V7: whichever future, completed on whichever thread, brings the driver back; the wait is counted."""
+    """V5, V7: any kind of future, completed in any thread, resumes the driver. The wait is counted."""
     loop = asyncio.new_event_loop()
     runner = threading.Thread(target=loop.run_forever)
     runner.start()
@@ -200,7 +200,7 @@ def test_blocking_on_a_future(kind: str) -> None:
 
 
 def test_blocking_holds_no_thread() -> None:
-    """V7: more operators wait than there are threads, each for another."""
+    """V7: more operators wait, for one another, than there are threads."""
     count = 8
     futures: list[Future[None]] = [Future() for _ in range(count)]
 
@@ -227,7 +227,7 @@ def test_blocking_holds_no_thread() -> None:
 
 
 def test_a_source_and_a_sink_in_the_pushed_protocol() -> None:
-    """V5, V9: a source is never asked whether it needs input, a sink gives nothing."""
+    """V5, V9: a source is never asked whether it needs input, and a sink returns nothing."""
     got: list[int] = []
 
     class Countdown(qcore.Operator):
@@ -252,7 +252,7 @@ def test_a_source_and_a_sink_in_the_pushed_protocol() -> None:
 
 
 def test_a_callback_waits_for_what_it_returns() -> None:
-    """V12: qcore.Blocked, by reason and future."""
+    """V12: a callback returns qcore.Blocked with a reason and a future."""
     got: list[int] = []
 
     def callback(batch: pa.RecordBatch) -> qcore.Blocked:
@@ -267,7 +267,7 @@ def test_a_callback_waits_for_what_it_returns() -> None:
 
 
 class Gathering(qcore.SinkOperator):
-    """Counts rows: each partition for itself, together at the end."""
+    """Counts rows in each partition, and adds the counts at the end."""
 
     def __init__(self, answer: Callable[[Any, dict[str, Any]], PollPush | None] = lambda cx, local: None) -> None:
         self.answer = answer
@@ -309,7 +309,7 @@ class Gathering(qcore.SinkOperator):
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_states_are_made_once_and_shared(threads: int) -> None:
-    """G2, G4: one object for all partitions; a global state a query, a local state a partition; merged in finish."""
+    """G2, G4: one object for all partitions, a global state a query, a local state a partition. finish merges them."""
     sink = Gathering()
     rows(numbers(threads).sink(sink), threads)
     assert sink.totals == [5000]
@@ -318,7 +318,7 @@ def test_states_are_made_once_and_shared(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_a_pending_push_is_offered_again_unchanged(threads: int) -> None:
-    """G1: the same batch, after the waker fired, on whatever thread and whenever: at once, later, twice."""
+    """G1: the same batch is offered after the waker was fired, in any thread: at once, later, or twice."""
     turn = iter(range(10**9))
 
     def sometimes(cx: Any, local: dict[str, Any]) -> PollPush | None:
@@ -341,7 +341,7 @@ def test_a_pending_push_is_offered_again_unchanged(threads: int) -> None:
 
 
 def test_a_push_that_yields_again_and_again_is_not_stuck() -> None:
-    """G1: a waker fired during the poll has it polled again, any number of times."""
+    """G1: an operator whose waker is fired during the poll is polled again, any number of times."""
 
     def at_the_500th(cx: Any, local: dict[str, Any]) -> PollPush | None:
         if len(local["seen"]) % 500 == 0:
@@ -356,7 +356,7 @@ def test_a_push_that_yields_again_and_again_is_not_stuck() -> None:
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_break_finishes_at_once(threads: int) -> None:
-    """G1: after BREAK comes finish, once, and no more batches."""
+    """G1: after BREAK finish is called once, and no batch is pushed."""
 
     def first_only(cx: Any, local: dict[str, Any]) -> PollPush | None:
         assert len(local["seen"]) == 1
@@ -368,7 +368,7 @@ def test_break_finishes_at_once(threads: int) -> None:
 
 
 def test_finish_may_wait_for_the_others() -> None:
-    """G1, V7: a barrier in finish holds no thread; two partitions on one."""
+    """G1, V7: two partitions wait in finish for each other, and hold no thread."""
 
     class Barrier(Gathering):
         def init_global_state(self, cx: Any) -> Any:
@@ -389,7 +389,7 @@ def test_finish_may_wait_for_the_others() -> None:
 
 
 def test_a_stateless_operator() -> None:
-    """G4: batch in, batch out, or nothing; with the session's settings (G6)."""
+    """G4: a batch or nothing for each input batch, with the session's settings (G6)."""
 
     class Even(qcore.StatelessOperator):
         def execute(self, cx: Any, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -421,7 +421,7 @@ def test_each_explains_itself() -> None:
 
 
 class Halves(qcore.BatchIterator):
-    """Each batch of the input in two."""
+    """Returns each input batch in two parts."""
 
     rest: pa.RecordBatch | None = None
 
@@ -438,13 +438,13 @@ class Halves(qcore.BatchIterator):
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_an_iterator_over_its_input(threads: int) -> None:
-    """D2, H3: OK_NEW_SCHEMA first, then OK, then NONE, in a chain of pushed and native operators."""
+    """D2, H3: OK_NEW_SCHEMA first, then OK, then NONE, in a chain with pushed and native operators."""
     plan = numbers(threads).operator(Halves).operator(Doubled)
     assert sorted(row["a"] for row in rows(plan, threads)) == list(range(0, 10000, 2))
 
 
 def test_an_iterator_as_a_source_that_waits() -> None:
-    """D2: a Blocked is waited for, then next() is asked again; NONE ends it."""
+    """D2: after a Blocked next() is called again. NONE ends the source."""
 
     class Ticking(qcore.BatchIterator):
         left = 3
@@ -468,7 +468,7 @@ def test_an_iterator_as_a_source_that_waits() -> None:
 
 
 def make_broken(**methods: Any) -> type:
-    """A class like Doubled with other methods."""
+    """A class like Doubled with some methods replaced."""
     return type("Broken", (Doubled,), methods)
 
 
@@ -514,7 +514,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_name_class_and_node(fault: str) -> None:
-    """D9, H3: an ExecutionError, once; other queries live on."""
+    """D9, H3: one ExecutionError. Other queries continue."""
     operator, message = FAULTS[fault]
     with pytest.raises(qcore.ExecutionError, match=r"Broken \(node culprit\)[\s\S]*" + message) as raised:
         rows(PlanBuilder().values(TABLE).operator(operator, id="culprit").limit(5001), 1)
@@ -556,7 +556,7 @@ def test_a_future_that_fails_or_is_cancelled() -> None:
 
 
 def test_cancel_while_it_waits_for_a_future_that_never_comes() -> None:
-    """V7, D8, D9: closed once, and a wake that comes afterwards hits nobody."""
+    """V7, D8, D9: operators are closed once, and a later wake-up has no effect."""
     never: Future[None] = Future()
     waits = threading.Event()
     closed: list[int] = []

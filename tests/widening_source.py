@@ -22,7 +22,7 @@ def wholes(n: int, rng: random.Random) -> list[Any]:
 
 
 def decimals(n: int, rng: random.Random) -> list[Any]:
-    """Some of them whole."""
+    """Decimals, some of which are integers."""
     return [rng.choice((None, Decimal(rng.randint(-2, 30)) / rng.choice((1, 1, 2, 4)))) for _ in range(n)]
 
 
@@ -58,7 +58,7 @@ def text(n: int, rng: random.Random) -> list[Any]:
 
 
 def small(n: int, rng: random.Random) -> list[Any]:
-    """Sums of these are told apart whatever the order, and have no NaN."""
+    """Values whose sums differ in any order of addition, without NaN."""
     return [rng.choice((None, 0, 1, 2, 5, 11)) for _ in range(n)]
 
 
@@ -89,7 +89,7 @@ KEYS: dict[str, list[tuple[pa.DataType, Any]]] = {
 
 
 class Widening(qcore.SourceOperator):
-    """Rows (k, i) whose key is of one type after the other, in each partition from another batch on."""
+    """Rows (k, i) whose key changes its type, in each partition from another batch on."""
 
     def __init__(
         self, name: str, partitions: int, seed: int, prefix: str = "", types: int = 9, values: str | None = None
@@ -147,7 +147,7 @@ def rows_of(source: Widening) -> PlanBuilder:
 
 
 def run(plan: PlanBuilder | p.PlanNode, drivers: int, expected: pa.Table) -> pa.Table:
-    """What a task gives, each batch cast to the expected types: a driver that saw no wide key gives narrow ones."""
+    """The rows of a task, cast to the expected types. A driver without wide keys returns narrow ones."""
     node = plan.build() if isinstance(plan, PlanBuilder) else plan
     tables = []
     for batch in qcore.Task(node, drivers=drivers, batch_rows=1000).batches(timeout=60):

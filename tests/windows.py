@@ -24,7 +24,7 @@ def run_window(
     order: Sequence[SortKey] = (),
     batch_rows: int | None = None,
 ) -> pa.Table:
-    """The table's rows in their order, with a column for each call."""
+    """The table's rows in order, with a column for each call."""
     fields = [pa.field(call.name, window_type(call, table.schema)) for call in calls]
     schema = pa.schema([*table.schema, *fields])
     keys = [(key.column, key.descending, key.nulls_first) for key in order]
@@ -37,12 +37,12 @@ def run_window(
 def window_values(
     table: pa.Table, call: WindowCall, partition: Sequence[str] = (), order: Sequence[SortKey] = ()
 ) -> Any:
-    """One call's values in the window's order."""
+    """The values of one call, in the window's order."""
     return run_window(table, [call], partition, order)[call.name].to_pylist()
 
 
 class Rows:
-    """Rows in a window's order: positions of partitions, of peers, and of any frame. Found by comparing all rows."""
+    """A model: rows in a window's order, with partitions, peers and frames found by comparing all rows."""
 
     def __init__(self, rows: list[dict[str, Any]], partition: Sequence[str], order: Sequence[SortKey]) -> None:
         self.rows = rows
@@ -64,7 +64,7 @@ class Rows:
             self.group.append(self.group[-1] + (not is_peer) if same else 0)
 
     def frame(self, position: int, frame: WindowFrame) -> list[int]:
-        """The positions in a row's frame, ascending."""
+        """The positions of a row's frame, ascending."""
         inside = [at for at in self.part_of[position] if self._within(at, position, frame)]
         if frame.exclude == "current row":
             return [at for at in inside if at != position]
@@ -82,14 +82,14 @@ class Rows:
         return (start is None or distance >= start) and (end is None or distance <= end)
 
     def _distance(self, end: Any, position: int) -> Any:
-        """One end of a row's frame. That of a column is the row's value."""
+        """A bound of a row's frame. If the bound is a column, its value in the row."""
         if not isinstance(end, ColumnDistance):
             return end
         value = self.rows[position][end.column]
         return -value if end.is_preceding else value
 
     def _reaches(self, at: int, position: int, distance: Any, is_end: bool) -> bool:
-        """Whether a row is not beyond one end of a frame by values."""
+        """Whether a row is inside of one bound of a frame by values."""
         if distance is None:
             return True
         groups = self.group[at] - self.group[position]
@@ -105,7 +105,7 @@ class Rows:
 
 
 def as_equal(value: Any) -> Any:
-    """A value that equals itself: NaN as text."""
+    """The value, or a text for NaN, which does not equal itself."""
     return "nan" if value != value else value
 
 

@@ -1,4 +1,4 @@
-"""Aggregates beyond sums and extremes, grouped and not, against DuckDB. SPEC Q2."""
+"""Statistical and other less common aggregates, with and without keys, against DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_sql(calls: tuple[str, str | None], keys: str, duck: duckdb.DuckDBPyConn
 
 
 def test_of_nothing(duck: duckdb.DuckDBPyConnection) -> None:
-    """Without a row, and without one that counts: counts are 0, all else is null."""
+    """Without rows, or if no row counts, counts are 0 and other results are null."""
     calls = ", ".join(text for text, _ in CALLS[:9])
     duck.register("t", T)
     for where in ("false", "id < 5 and x is null and y is null and i is null and s is null and b is null"):
@@ -90,7 +90,7 @@ def test_grouping_sets(duck: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_far_from_zero(duck: duckdb.DuckDBPyConnection) -> None:
-    """Sums of squares would leave nothing of a spread of 1 around 1e9."""
+    """Values around 1e9 that differ by 1. A sum of squares would lose the differences."""
     xs = [1e9 + _random.random() for _ in range(2_000)]
     table = pa.table({"x": xs, "y": [2 * x + _random.random() for x in xs], "g": [i % 3 for i in range(2_000)]})
     duck.register("far", table)

@@ -25,7 +25,7 @@ Call = tuple[str, int, int, bool]
 
 
 def result_type(function: str, type: pa.DataType | None) -> pa.DataType:
-    """The types DuckDB would give, within what the engine has."""
+    """The types of DuckDB's results, or the engine's where it has no such type."""
     if function in ("count", "count_null"):
         return pa.int64()
     assert type is not None
@@ -46,9 +46,7 @@ def output_schema(schema: pa.Schema, n_keys: int, calls: list[Call]) -> pa.Schem
 
 
 def aggregate(table: pa.Table, n_keys: int, calls: list[Call], step: str = "single", **options: int) -> pa.Table:
-    """Keys and aggregates of a table's columns; step 'both': partial over halves of the table, then final over the
-    two.
-    """
+    """Aggregate columns of a table. Step 'both': partial over each half of the table, then final over both results."""
     schema = output_schema(table.schema, n_keys, calls)
 
     def run(step: str, data: object, output: pa.Schema, source: pa.Schema) -> list[pa.RecordBatch]:
@@ -269,7 +267,7 @@ def test_a_string_too_long_turns_a_packed_table_into_a_stored_one() -> None:
 
 
 def test_dense_keys_that_creep_and_then_jump() -> None:
-    """Direct lookup learns wider ranges, then gives up; groups stay right."""
+    """The key range grows slowly, then jumps. Array groups are widened, then replaced by a hash table."""
     rng = np.random.default_rng(12)
     parts = [rng.integers(low, low + 50, 4000) for low in range(0, 3000, 300)]
     parts += [rng.integers(-(2**63), 2**63 - 1, 4000), rng.integers(0, 50, 4000)]
@@ -280,7 +278,7 @@ def test_dense_keys_that_creep_and_then_jump() -> None:
 
 @pytest.mark.parametrize("chunk_rows", [1000, 5000])
 def test_a_full_partial_table_gives_its_groups_out_and_goes_on(chunk_rows: int) -> None:
-    """Bounded memory: 2048 groups at most, keys that repeat within a window."""
+    """A partial table has at most 2,048 groups, and keys repeat within a window of rows."""
     n = 60_000
     k = np.arange(n) // 8
     table = pa.table({"k": k, "s": pa.array([f"key number {v}" for v in k]), "x": np.arange(n)})
@@ -292,7 +290,7 @@ def test_a_full_partial_table_gives_its_groups_out_and_goes_on(chunk_rows: int) 
 
 
 def test_a_partial_table_is_partitioned_before_it_is_given_out() -> None:
-    """Up to sixteen times partial_groups_max groups, more than once; keys that come back are found."""
+    """The table reaches sixteen times partial_groups_max groups more than once. Keys that return find their groups."""
     k = np.concatenate([np.arange(400_000) // 8, np.arange(400_000) // 8 % 30_000])
     table = pa.table(
         {"k": k * 1_000_003, "s": pa.array([f"the text of {v % 5000}" for v in k]), "x": np.arange(len(k))}
@@ -302,7 +300,7 @@ def test_a_partial_table_is_partitioned_before_it_is_given_out() -> None:
 
 
 def test_distinct_keys_pass_through_the_partial_step() -> None:
-    """Poor reduction: rows become states without a table, nulls and strings included."""
+    """Nearly all keys are distinct, so rows become states without a table, nulls and strings included."""
     types = {"k": pa.int64(), "s": pa.string(), "x": pa.decimal128(15, 2), "f": pa.float64()}
     table = random_table(13, 50_000, types)
     calls = [(f, x, -1, False) for x in (2, 3) for f in ("sum", "avg", "min", "max", "var_pop", "count")]
@@ -369,7 +367,7 @@ def test_output_comes_in_bounded_batches() -> None:
 
 @pytest.mark.parametrize("name", list(KEYS))
 def test_partitioned_tables(name: str) -> None:
-    """Past radix_groups_min the groups move into parts; later rows, with nulls and long strings, find them."""
+    """Above radix_groups_min the groups are partitioned. Later rows find them, with nulls and long strings."""
     types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
     types |= {"x": pa.int32(), "w": pa.decimal128(30, 2), "s": pa.string(), "p": pa.bool_(), "f": pa.float64()}
     each = max(1, round(9000 ** (1 / len(KEYS[name]))))
@@ -397,7 +395,7 @@ def test_partitioned_tables_keep_first_last_and_moments() -> None:
 
 
 def test_a_part_with_one_hot_key() -> None:
-    """All rows of a vector go to one part, over and over."""
+    """All rows of many consecutive vectors go to the same part."""
     k = np.concatenate([np.arange(5000), np.full(150_000, 4), np.arange(5000)]) * 1_000_003
     table = pa.table({"k": k, "x": np.arange(160_000)})
     wanted = expected(table, 1, [("sum", 1, -1, False)])
@@ -489,7 +487,7 @@ def test_a_schema_in_conflict_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("step", ["single", "partial"])
 def test_out_of_memory_while_groups_widen_leaves_nothing_behind(step: str) -> None:
-    """D6, V7: the failure may come anywhere between the groups of both types; with more memory the answer is right."""
+    """D6, V7: memory runs out at any step of the widening. With more memory the result is right."""
     n_groups = 100_000
     calls = [("sum", 1, -1, False), ("min", 1, -1, False)]
     batches = [
@@ -577,7 +575,10 @@ def aggregate_kept(
     compile: object = None,
     batch_rows: int = 8200,
 ) -> tuple[pa.Table, int]:
-    """The rows that pass the condition on the table, grouped by its first columns; and rows computed under a mask."""
+    """Aggregate the rows that pass a condition, grouped by the first columns.
+
+    Also returns the number of masked rows.
+    """
     schema = output_schema(table.schema, n_keys, calls) if compile is None else pa.schema([("s", pa.decimal128(38, 0))])
     given = partial_schema(Schema(table.schema), n_keys, calls, Schema(schema)) if step == "partial" else schema
     grouping = HashAggregation("agg", Account(), compile, n_keys, calls, step, Schema(pa.schema(given)))
@@ -630,7 +631,7 @@ def test_rows_under_a_mask(share: int | str, n_rows: int, null_share: float, key
 
 
 def test_rows_that_a_mask_excludes_raise_no_error() -> None:
-    """Overflow, division by zero and casts of rows that a filter removes, and of rows that it keeps."""
+    """Overflows, divisions by zero and casts fail for rows that pass the filter, and only for them."""
     n_rows = 9000
     kept = kept_rows(n_rows, 90)
     good = np.where(kept, 7, 0)
@@ -669,7 +670,7 @@ def test_keys_that_only_excluded_rows_have_make_no_groups() -> None:
 
 
 def test_a_group_that_begins_late_is_found_under_a_mask() -> None:
-    """A vector with a new key is read by selection, and masks are tried again after it."""
+    """A vector with a new key is read through its selection. Later vectors use masks again."""
     n_rows = 100_000
     kept = kept_rows(n_rows, 90)
     keys = np.arange(n_rows) * 8 // n_rows

@@ -1,4 +1,4 @@
-"""Groups looked up in an array: ranges that are learned, widened and given up answer as a hash table does. SPEC Q2."""
+"""Groups in an array: key ranges that are learned, widened and given up, compared with a hash table. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_q2_strings_of_at_most_one_byte() -> None:
 
 @pytest.mark.parametrize("n_columns", [2, 3, 4, 5])
 def test_q2_several_columns_make_one_index(n_columns: int) -> None:
-    """Ranges of different widths, so that strides differ; five columns are too many."""
+    """The ranges have different widths and therefore strides. Five columns are too many for an array."""
     spans = [3, 11, 5, 2, 4][:n_columns]
     parts = []
     for shift in (0, 1, 6, 0):
@@ -67,13 +67,13 @@ def test_q2_ranges_that_creep_are_given_up_when_they_are_too_wide() -> None:
 
 
 def test_q2_groups_are_forgotten_when_the_table_is_emptied() -> None:
-    """The partial step's table holds 2,048 groups; the same keys come before and behind it is given out."""
+    """The partial table is emptied at 2,048 groups. The same keys come before and afterwards."""
     k = np.concatenate([np.arange(2000), np.arange(30_000) % 9000, np.arange(2000)])
     check(pa.table({"k": k}), 1, COUNT, ["both"], partial_groups_max=2048, radix_groups_min=1 << 40)
 
 
 def lone_keys() -> dict[str, Any]:
-    """Lone keys that become dense, stay dense, or stop being dense."""
+    """Single integer keys that become dense, stay dense, or stop being dense."""
     n = 24_000
     dense = RNG.permutation(n)
     return {
@@ -95,7 +95,7 @@ def lone_keys() -> dict[str, Any]:
 @pytest.mark.parametrize("name", lone_keys())
 @pytest.mark.parametrize("null_share", [0.0, 0.01])
 def test_q2_lone_keys_in_an_array_and_in_slots(name: str, null_share: float) -> None:
-    """Dense lone keys need no slots; the table changes between both as their range and number grow."""
+    """Dense keys need no slots. The table changes between array and slots as the range and the number of keys grow."""
     keys = lone_keys()[name]
     k = pa.array(keys, mask=RNG.random(len(keys)) < null_share)
     table = pa.table({"k": k, "v": RNG.integers(0, 1000, len(keys))})

@@ -1,4 +1,4 @@
-"""Which rows take part in a call: filters, nulls of one and of several arguments, and each value once. SPEC Q2."""
+"""The rows that an aggregate call counts: filters, null arguments, and DISTINCT. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sum_distinct(values: list[Any]) -> Any:
 @pytest.mark.parametrize("null_share", [0.0, 0.4])
 @pytest.mark.parametrize("n_keys", [0, 1])
 def test_q2_rows_that_take_part(n_rows: int, null_share: float, n_keys: int) -> None:
-    """Sizes within a 64-bit word of the mask and over its ends."""
+    """Sizes within one 64-bit word of the mask and beyond."""
     types = {"k": pa.int8(), "x": pa.int32(), "y": pa.string(), "p": pa.bool_()}
     table = random_table(9, n_rows, types, null_share=null_share, n_distinct={"k": 4, "x": 20})
     table = table if n_keys else table.drop(["k"])

@@ -1,4 +1,4 @@
-"""Aggregate calls: which states they share, which arguments are refused, and how results come of states. SPEC Q2."""
+"""Aggregate calls: states that calls share, unsupported arguments, and results computed from states. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from random_tables import SIZES, random_table
 
 
 def over_pairs(result: Callable[..., Any], least: int = 1) -> Callable[[list[Any]], Any]:
-    """`result` of count, means and sums of products; null of fewer than `least` pairs without a null."""
+    """Call `result` with count, means and sums of products. Null if fewer than `least` pairs are without a null."""
 
     def oracle(pairs: list[Any]) -> Any:
         whole = [(Fraction(y), Fraction(x)) for y, x in pairs if y is not None and x is not None]

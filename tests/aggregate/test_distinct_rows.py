@@ -1,4 +1,4 @@
-"""Rows met so far: each batch gives its new rows, each once and in order. SPEC Q2, D6."""
+"""DistinctRows returns each row once, in the batch where it first occurs. SPEC Q2, D6."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from random_tables import KEY_TYPES, SIZES, random_table
 
 
 def fresh(table: pa.Table, met: set[Any]) -> list[int]:
-    """Numbers of the rows that are not in `met`, which they are added to."""
+    """Return the numbers of the rows that are not in `met`, and add these rows to it."""
     out = []
     for i, row in enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True)):
         key = tuple(map(hashable, row))

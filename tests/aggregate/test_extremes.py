@@ -14,7 +14,7 @@ from random_tables import KEY_TYPES, SIZES, random_table
 
 
 def order(value: Any) -> Any:
-    """NaN is greater than every other float."""
+    """A sort key: NaN is greater than every other float."""
     return (1, 0.0) if isinstance(value, float) and math.isnan(value) else (0, value)
 
 
@@ -56,14 +56,14 @@ def test_q2_every_type(type: pa.DataType, n_rows: int) -> None:
     [-math.inf], [math.inf], [math.inf, math.nan],
 ], ids=str)  # fmt: skip
 def test_q2_the_ends_of_a_type_are_values(values: list[Any]) -> None:
-    """They equal what a group without a value starts from."""
+    """The values equal the initial values of states."""
     x = pa.array([*values, None])
     for turned in (x, x.take(pa.array(range(len(x) - 1, -1, -1)))):
         check(pa.table({"k": [1] * len(x), "x": turned, "p": [True] * len(x)}), 1, calls(1, x.type, 2))
 
 
 def test_q2_strings_that_grow_and_shrink() -> None:
-    """A string kept may take the bytes of the one before only if those suffice; other groups keep theirs."""
+    """A new string reuses the bytes of the old one only if it fits. Strings of other groups do not change."""
     rng = np.random.default_rng(6)
     lengths = [0, 3, 11, 12, 13, 14, 40, 41, 200]
     words = ["abz"[i] + "mno"[j] * length for i, j, length in zip(

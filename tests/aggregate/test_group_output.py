@@ -1,4 +1,4 @@
-"""Groups as columns: keys and results or states in the right rows, and results of no rows at all. SPEC Q2, D6."""
+"""Output batches of groups: keys and results or states by row, and results without rows. SPEC Q2, D6."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_q2_keys_and_results_stand_in_their_places(n_rows: int) -> None:
 
 
 def test_q2_results_of_nothing() -> None:
-    """Counts are 0, all else is null."""
+    """Counts are 0, other results are null."""
     kinds: dict[str, tuple[Any, pa.DataType, Any]] = {
         "count": (-1, pa.int64(), 0),
         "count_null": (0, pa.int64(), 0),
@@ -71,7 +71,7 @@ TUPLES: list[Any] = [
 
 @pytest.mark.parametrize("step", ["single", "partial"])
 def test_d6_output_types_follow_their_arguments(step: str) -> None:
-    """Keys, extremes and sums of decimals widen; averages, counts and a sum as wide as it was declared stay."""
+    """Keys, extremes and sums of decimals widen. Averages, counts and a sum that is wide enough keep their types."""
 
     def make_batch(k: pa.DataType, x: pa.DataType) -> pa.RecordBatch:
         return pa.record_batch({"k": pa.array([1], k), "x": pa.array([2], x), "i": pa.array([3], x)})

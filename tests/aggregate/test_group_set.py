@@ -1,4 +1,4 @@
-"""A group table with its states and kept values: added to, merged, completed and emptied together. SPEC Q2."""
+"""A group table with its states and kept values: rows added, sets merged, completed and emptied. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_q2_states_and_kept_values_of_the_same_groups(n_rows: int, n_groups: int
 
 
 def test_q2_a_set_that_is_emptied_between_two_fillings() -> None:
-    """Strings of the first filling stay where batches point, values of the second start from nothing."""
+    """Output batches still point to strings of the first filling. Values of the second start from zero."""
     k = np.arange(30_000) // 4
     table = pa.table({"k": k, "x": k % 5, "row": np.arange(30_000), "f": k / 2, "p": k % 3 > 0})
     table = table.append_column("s", pa.array([f"a text of group {v}" for v in k]))

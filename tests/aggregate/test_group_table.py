@@ -1,4 +1,4 @@
-"""Group table: groups are numbered in the order in which their keys come, whatever table the keys need. SPEC Q2."""
+"""Groups are numbered in the order in which their keys first occur, in every kind of table. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = {
 
 
 def rows(x: int) -> list[Call]:
-    """Which rows each group has, in their order."""
+    """The row numbers of each group, in order."""
     return [Call("count", -1, pa.int64(), len), Call("min", x, pa.int64(), min), Call("max", x, pa.int64(), max)]
 
 
@@ -41,7 +41,7 @@ def test_q2_few_keys_and_many(name: str, n_distinct: int | None, n_rows: int) ->
 
 @pytest.mark.parametrize("name", KEYS)
 def test_q2_a_key_met_twice_in_one_vector_that_is_new(name: str) -> None:
-    """Rows of one vector that open a group, and rows behind them that are of it, while the slots are doubled."""
+    """One vector has the first rows of groups and more rows of the same groups while the slots are doubled."""
     keys = np.repeat(np.arange(20_000), 2)
     np.random.default_rng(12).shuffle(keys[:4096])
     columns: list[Any] = []
@@ -70,7 +70,7 @@ def test_q2_packed_keys_become_stored_ones_and_keep_their_numbers(n_before: int,
 
 @pytest.mark.parametrize("name", KEYS)
 def test_q2_a_table_that_was_emptied_starts_anew(name: str) -> None:
-    """The partial step gives its groups out when the table is full; keys behind that open groups again."""
+    """The partial step returns its groups when the table is full. Later rows with the same keys begin new groups."""
     types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
     table = number_rows(random_table(13, 40_000, types, n_distinct={"k0": 4000} | {n: 2 for n in types if n != "k0"}))
     check(table, len(types), rows(len(types)), ["both"], partial_groups_max=4096, radix_groups_min=1 << 40)

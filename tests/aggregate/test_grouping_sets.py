@@ -69,7 +69,7 @@ def plan_of(query: str, source: Any) -> str:
 
 
 def test_rows_are_grouped_once(tmp_path: Path) -> None:
-    """Q2: ROLLUP groups the rows by all keys, and those groups by fewer; sets without a common one likewise, if few."""
+    """Q2: ROLLUP groups the rows by all keys, and then those groups by fewer. Few other sets are computed likewise."""
     t = table(5000)
     rolled = plan_of("select a, b, s, avg(v) from t group by rollup(a, b, s)", t)
     assert (rolled.count("Scan t"), rolled.count("Shared "), rolled.count("SharedRead ")) == (1, 3, 3), rolled
@@ -86,7 +86,7 @@ def test_rows_are_grouped_once(tmp_path: Path) -> None:
 
 
 def test_a_group_that_nobody_asks_for_may_be_large(tmp_path: Path) -> None:
-    """Q2: its sum does not overflow where those of the sets do not."""
+    """Q2: a group by all keys has a sum above 64 bits. The sums of the requested sets fit."""
     large = 1 << 62
     rows = [(1, 1, large)] * 3 + [(1, 2, -large), (2, 1, -large)] * 2 + [(2, 2, large), *[(2, 2, 0)] * 50]
     path = tmp_path / "t.parquet"
@@ -99,7 +99,7 @@ def test_a_group_that_nobody_asks_for_may_be_large(tmp_path: Path) -> None:
 
 
 def test_bits_of_other_values(duck: duckdb.DuckDBPyConnection) -> None:
-    """Q2: bits are no longer only GROUPING()'s."""
+    """Q2: bit operators apply to other values than GROUPING()."""
     t = table(100)
     duck.register("t", t)
     query = "select v & 3, v | 4, v << 2, v >> 1 from t where v >= 0"

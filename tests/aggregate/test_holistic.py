@@ -1,4 +1,4 @@
-"""Aggregates of lists, text and ranks: each group's values in their order, against Python's sort. SPEC Q2."""
+"""Aggregates of lists, text and ranks read the values of each group in order. Python's sort is the oracle. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Order = tuple[tuple[bool, bool], ...]
 
 
 def order_rows(rows: list[Any], order: Order) -> list[Any]:
-    """Arguments sorted by those behind the first; the sort is stable."""
+    """Sort rows by all arguments after the first. The sort is stable."""
     rows = [row if isinstance(row, tuple) else (row,) for row in rows]
     for at in range(len(order), 0, -1):
         descending, nulls_first = order[at - 1]

@@ -1,4 +1,4 @@
-"""Keys packed into one or two words: every split of the words, and equal values of different bits. SPEC Q2."""
+"""Keys packed into one or two words: all divisions of the words, and equal values of different bits. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_q2_a_lone_key_of_every_type(type: pa.DataType, n_rows: int) -> None:
 
 @pytest.mark.parametrize("types", list(itertools.product(WIDTHS, repeat=2)), ids=str)
 def test_q2_pairs_of_widths(types: tuple[pa.DataType, ...]) -> None:
-    """Each field's word and shift, and its null bit, tell rows apart that differ in this field alone."""
+    """Rows that differ in one field only are different groups, for each word, shift and null bit of a field."""
     table = random_table(15, 3000, types, null_share=0.2, n_distinct=20, extremes=True)
     check(table, 2, COUNT)
 
@@ -54,7 +54,7 @@ def test_q2_zeros_are_one_key_and_every_nan_is_one(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_q2_strings_of_each_length_around_the_limits(n_columns: int) -> None:
-    """7 bytes fit a word with their length, 12 fit two; zero bytes and the length tell strings apart."""
+    """A word takes 7 bytes and their length, two take 12. Length and zero bytes count."""
     words = [
         "",
         "\0",

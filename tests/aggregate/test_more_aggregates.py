@@ -1,4 +1,4 @@
-"""Aggregates made of others, or of lists, against DuckDB. SPEC Q2."""
+"""Aggregates that are computed from others, or from lists, against DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_q2_as_duckdb(query: str) -> None:
 
 @pytest.mark.parametrize("call", ["product(i)", "histogram(i)", "max(i, 2)", "arg_min(i, i * 1000 + id, 2)"])
 def test_q2_over_windows(call: str) -> None:
-    """Aggregates that are functions of the list of all values, over frames."""
+    """Aggregates computed from the list of all values, over frames."""
     query = f"select id, {call} over (order by id) as x from t where i is not null and id < 60"
     duck = duckdb.connect(config={"threads": 1})
     duck.register("t", T)

@@ -1,4 +1,4 @@
-"""Rows scattered by hash into parts of the key space, and groups that move there, against a plain table. SPEC Q2."""
+"""Rows partitioned by hash, and groups that move to partitions, compared with one table. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUM = pa.decimal128(38, 2)
 
 
 def nothing(values: list[Any]) -> None:
-    """The oracle is the table that is not partitioned, which test_group_table.py checks."""
+    """Compute no oracle: the results are compared with those of one table, which test_group_table.py tests."""
 
 
 def compare(table: pa.Table, n_keys: int, calls: list[Call], radix_groups_min: int) -> None:
@@ -32,7 +32,7 @@ def calls(x: int, type: pa.DataType) -> list[Call]:
 
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 def test_q2_columns_of_every_type_are_scattered(type: pa.DataType) -> None:
-    """Nulls come late, so that validity is made while rows wait; the vectors before had none."""
+    """The first vectors have no nulls. The validity of waiting rows is allocated when nulls come."""
     full = random_table(31, 6000, {"k": pa.int64(), "x": type}, null_share=0.0, n_distinct={"k": 3000}, extremes=True)
     rest = random_table(31, 9000, {"k": pa.int64(), "x": type}, null_share=0.4, n_distinct={"k": 3000}, extremes=True)
     table = pa.concat_tables([full, rest])
@@ -42,7 +42,7 @@ def test_q2_columns_of_every_type_are_scattered(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("n_rows", [2047, 2048, 2049, 300_000])
 def test_q2_full_parts_are_taken_in(n_rows: int) -> None:
-    """One key takes most rows, so that its part's buffer fills over and over, at ends within a vector."""
+    """Most rows have one key. The buffer of its part becomes full often, also within a vector."""
     rng = np.random.default_rng(32)
     k = np.where(rng.random(n_rows) < 0.8, 7, rng.integers(0, 4000, n_rows) * 1_000_003)
     s = pa.array([None if v % 11 == 0 else f"a long text of {v}" for v in k])
@@ -57,7 +57,7 @@ def test_q2_full_parts_are_taken_in(n_rows: int) -> None:
 
 
 def test_q2_groups_that_move_keep_their_states() -> None:
-    """Moments have three columns, comoments six; each lands behind the right key."""
+    """Moments have three columns of state, comoments six. Each state stays with its key."""
     rng = np.random.default_rng(33)
     k = np.concatenate([np.arange(5000), rng.permutation(5000)])
     table = pa.table({"k": k, "x": rng.random(10_000), "y": rng.random(10_000), "n": pa.array(k % 7, pa.int8())})
@@ -74,7 +74,7 @@ def test_q2_several_keys_and_a_narrow_decimal_go_to_one_part_each() -> None:
 
 
 def test_q2_buffers_grow_with_the_groups() -> None:
-    """Each part gets more groups than a quarter of its first buffer. Nulls, and then none, cross the change."""
+    """Each part gets more groups than a quarter of its first buffer. It then grows, with nulls in it and without."""
     rng = np.random.default_rng(35)
     n_rows = 1_300_000
     k = rng.permutation(n_rows) % 900_000 * 1_000_003

@@ -96,7 +96,7 @@ def test_sums_and_their_kin_widen(name: str, by: str | None, seeds: range) -> No
 @SEEDS
 @pytest.mark.parametrize("name", KEYS)
 def test_values_met_and_values_kept_widen(name: str, seeds: range) -> None:
-    """Each value once a group, and aggregates that need all values at once."""
+    """Aggregates with DISTINCT, and aggregates that keep all values."""
     aggs = {
         "d": agg("count", "k", distinct=True),
         "b": agg("count", "k", distinct=True, filter=col("i") > 1 << 39),
@@ -124,7 +124,7 @@ def test_distinct_sums_and_medians(name: str, seeds: range) -> None:
 
 
 class Many(qcore.SourceOperator):
-    """Batches of 100,000 rows, the later ones of a wider key."""
+    """Batches of 100,000 rows. The key widens in later batches."""
 
     def __init__(self, partitions: int, n_keys: int, width: pa.DataType) -> None:
         random = np.random.default_rng(5)
@@ -157,7 +157,7 @@ class Many(qcore.SourceOperator):
 @pytest.mark.parametrize("width", [pa.int64(), pa.decimal128(12, 2), pa.decimal128(24, 2), pa.float64()], ids=str)
 @pytest.mark.parametrize("n_keys", [1000, 30_000, 90_000, 1 << 30])
 def test_many_groups(n_keys: int, width: pa.DataType) -> None:
-    """Tables in parts, full tables and rows passed through without one meet the change too."""
+    """Partitioned tables, full partial tables, and rows that pass the partial step without a table."""
     for drivers in (1, 3):
         source = Many(drivers, n_keys, width)
         batches = [batch for part in source.batches for batch in part]
@@ -175,7 +175,7 @@ def test_many_groups(n_keys: int, width: pa.DataType) -> None:
 
 @pytest.mark.parametrize("function", ["bit_and", "bit_or", "bit_xor"])
 def test_a_decimal_of_few_digits_has_no_bits(function: str) -> None:
-    """It is kept as an integer of 64 bits, which are not those of its value."""
+    """The engine keeps it as a 64-bit integer. The bits of that integer are not bits of the value."""
     keys = pa.array([Decimal("5.00")], pa.decimal128(12, 2))
     wide = pa.record_batch({"k": keys, "i": [1], "g": pa.array([1], pa.int8())})
     source = Widening("integer to decimal", 1, 0)
@@ -187,7 +187,7 @@ def test_a_decimal_of_few_digits_has_no_bits(function: str) -> None:
 
 @pytest.mark.parametrize("drivers", [1, 3])
 def test_what_no_wider_group_can_be_made_of_is_refused_by_name(drivers: int) -> None:
-    """Bits of a decimal."""
+    """Bitwise aggregates of decimals."""
     source = Widening("integer to decimal", drivers, 0)
     plan = rows_of(source).aggregate(keys=["g"], aggs={"x": ("bit_and", "k")})
     with pytest.raises(SchemaChangeError, match=r"(?s)HashAggregation.*int32.*decimal128\(.*does not take input"):
@@ -197,7 +197,7 @@ def test_what_no_wider_group_can_be_made_of_is_refused_by_name(drivers: int) -> 
 @SEEDS
 @pytest.mark.parametrize("name", NUMBERS)
 def test_aggregates_over_windows(name: str, seeds: range) -> None:
-    """Keys and arguments of windows: frames that grow, that move, and of values that are all needed at once."""
+    """Keys and arguments of windows widen: frames that grow or move, and aggregates that need all values."""
     calls = (("t", "sum", True), ("lo", "min", False), ("a", "avg", True), ("d", "count", True))
     for seed in seeds:
         drivers = DRIVERS[seed % 3]
@@ -250,7 +250,7 @@ def test_grouping_sets(name: str, seeds: range) -> None:
 
 
 def test_a_text_of_several_types_is_refused() -> None:
-    """Of a column declared null: 5 and 5.00 would be different texts, whichever came first."""
+    """The column is declared null. 5 and 5.00 would have different texts, depending on the first type."""
     source = Widening("null to decimal", 1, 0)
     source.batches = [[source.batch(*kind, random.Random(1)) for kind in KEYS["null to decimal"]]]
     plan = rows_of(source).project({"x": col("k").cast(pa.string())})

@@ -1,4 +1,4 @@
-"""States of every kind over every type: updated, read out as columns, merged into others and emptied. SPEC Q2, Q3."""
+"""States of every kind and type: updated, returned as columns, merged and emptied. SPEC Q2, Q3."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def calls(x: int, type: pa.DataType) -> list[Call]:
 @pytest.mark.parametrize("type", [*KEY_TYPES, pa.null()], ids=str)
 @pytest.mark.parametrize("n_rows", [*SIZES, 9000])
 def test_q2_every_type_out_of_states_of_eight_or_sixteen_bytes(type: pa.DataType, n_rows: int) -> None:
-    """More groups than the first capacity, most of them in the second half alone, many without a value."""
+    """The number of groups exceeds the first capacity. Many groups have no value."""
     table = random_table(21, n_rows, {"x": type}, null_share=0.5)
     table = table.add_column(0, "k", pa.array(np.arange(n_rows) * 3 // 4))
     check(table, 1, calls(1, type))
@@ -52,7 +52,7 @@ def test_q2_every_type_out_of_states_of_eight_or_sixteen_bytes(type: pa.DataType
 @pytest.mark.parametrize("type", [*INTEGERS, *FLOATS, *DECIMALS, pa.bool_(), pa.string()], ids=str)
 @pytest.mark.parametrize("n_full", [0, 1, 64, 2048, 5000])
 def test_q2_the_first_null_may_come_late(type: pa.DataType, n_full: int) -> None:
-    """Until then every group has a value, and nothing is noted; from then on it is, for old and new groups."""
+    """Validity of states is allocated when the first null comes. It is then right for old and new groups."""
     full = random_table(22, n_full, {"x": type}, null_share=0.0)
     rest = random_table(23, 3000, {"x": type}, null_share=0.6)
     table = pa.concat_tables([full, rest])
@@ -72,7 +72,7 @@ def test_q2_groups_that_only_a_filter_leaves_empty() -> None:
 
 @pytest.mark.parametrize("value", [0, 1, -1, 2**63 - 1, -(2**63), 2**63, 2**100])
 def test_q3_sums_travel_narrow_or_wide(value: int) -> None:
-    """A vector of sums that all fit 64 bits travels as such; the largest of either width come out as they went in."""
+    """A column of sums that fit 64 bits is sent as such. The largest sums of both widths do not change."""
     from decimal import Decimal
 
     x = pa.array([Decimal(value), Decimal(value), None], pa.decimal128(38, 0))

@@ -1,4 +1,4 @@
-"""Counts and sums by group: few groups and many, masks, and values near the ends of 64 and 128 bits. SPEC Q2."""
+"""Counts and sums by group: few and many groups, masks, values near the ends of 64 and 128 bits. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ENDS = {
 @pytest.mark.parametrize("n_groups", [0, 1, 3, 100])
 @pytest.mark.parametrize("step", ["single", "both"])
 def test_q2_values_near_the_ends(type: pa.DataType, n_groups: int, step: str) -> None:
-    """64-bit sums over a vector serve only values below 2**52; a vector of the largest ones needs 75 bits."""
+    """A vector is summed in 64 bits only if its values are below 2**52. Larger values need up to 75 bits."""
     rng = np.random.default_rng(4)
     for given in (ENDS[type], ENDS[type][:1], ENDS[type][2:3], ENDS[type][-2:]):
         values = [given[i] for i in rng.integers(0, len(given), 4100)]

@@ -1,4 +1,4 @@
-"""Numbers of distinct values, by which the most frequent one is counted, against Python's Counter. SPEC Q2."""
+"""mode counts values by their numbers. Python's Counter is the oracle. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDER = (((False, False),), None)
 
 
 def most_frequent(pairs: list[Any]) -> Any:
-    """The first of the most frequent values in the order of the second argument."""
+    """The most frequent value. Of several, the first by the order of the second argument."""
     values = [x for x, _ in sorted(pairs, key=lambda pair: pair[1]) if x is not None]
     if not values:
         return None
@@ -32,7 +32,7 @@ def calls(type: pa.DataType) -> list[Call]:
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", [*SIZES, 7000])
 def test_q2_values_of_every_type(type: pa.DataType, n_rows: int) -> None:
-    """Values are numbered through all groups, over several vectors."""
+    """All groups share the numbers of values, over several vectors."""
     types = {"k": pa.int16(), "x": type}
     table = random_table(35, n_rows, types, null_share=0.1, n_distinct={"k": 20, "x": 60}, extremes=True)
     check(table.append_column("row", pa.array(range(n_rows), pa.int64())), 1, calls(type), ["single"])

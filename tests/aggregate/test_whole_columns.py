@@ -56,13 +56,16 @@ def plain_calls(i: int, f: int) -> list[Call]:
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("start", [0, 1, 13])
 def test_q2_sums_and_counts_of_columns(n_rows: int, null_share: float, start: int) -> None:
-    """Blocks of 65,536 rows; slices whose bitmaps do not begin at a byte; columns whose rows are all null."""
+    """Blocks of 65,536 rows, slices whose bitmaps begin within a byte, and columns that are all null."""
     check(numbers(n_rows + start, null_share).slice(start), 0, plain_calls(0, 1))
 
 
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
 def test_q2_one_argument_of_another_layout(null_share: float) -> None:
-    """All calls then load vectors: narrow integers, dictionaries, unsigned integers and stored decimals."""
+    """Narrow or unsigned integers, dictionaries and stored decimals are loaded as vectors.
+
+    All calls then read vectors.
+    """
     table = numbers(5000, null_share)
     others = {
         "narrow": table["s"],
@@ -77,7 +80,7 @@ def test_q2_one_argument_of_another_layout(null_share: float) -> None:
 
 
 def test_q2_no_value_before_the_last_batch() -> None:
-    """A column that is null up to its last rows: the sum has a value then, and none before."""
+    """Only the last rows of a column are not null. The sum has a value only then."""
     values = [None] * 70_000 + [5, None]
     table = pa.table({"i": pa.array(values, pa.int64()), "f": pa.array(values, pa.float64())})
     check(table, 0, plain_calls(0, 1))

@@ -1,4 +1,4 @@
-"""Groups, states, values met and values kept that widen in mid-stream, as if all had been wide before. SPEC D6."""
+"""Groups, states and kept values that widen in mid-stream equal those of rows that were always wide. SPEC D6."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def order_pairs(pairs: list[Any]) -> Any:
 
 
 def batches(name: str, n_groups: int) -> list[pa.RecordBatch]:
-    """Keys k and x of the same types: k is the type's values, g one of n_groups."""
+    """Key k has the given type, x the same. Key g has n_groups values."""
     made, row = [], 0
     for type, values in STEPS[name]:
         n = 3 * n_groups
@@ -49,7 +49,7 @@ def batches(name: str, n_groups: int) -> list[pa.RecordBatch]:
 
 
 def calls(type: pa.DataType) -> list[Call]:
-    """Arguments: x is column 2, i column 3."""
+    """Calls over x (column 2) and i (column 3)."""
     sums = pa.float64() if pa.types.is_floating(type) else pa.decimal128(38, getattr(type, "scale", 0))
     return [
         Call("count", 2, pa.int64(), lambda values: len(present(values))),
@@ -77,7 +77,7 @@ KEPT = [
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("name", STEPS)
 def test_d6_whatever_a_group_has_widens(name: str, kept: bool, n_groups: int) -> None:
-    """In a plain table, in a partitioned one and (partial step) in rows passed on without a table."""
+    """A plain table, a partitioned table, and rows that pass the partial step without a table."""
     given = batches(name, n_groups)
     first, widest = given[0].schema, given[-1].schema
     narrow, wide = (calls(schema.field("x").type) for schema in (first, widest))

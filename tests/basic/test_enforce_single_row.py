@@ -49,7 +49,7 @@ def test_a_second_row_is_an_error(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize("n_kept", [0, 1, 2])
 def test_selected_rows_count(n_kept: int) -> None:
-    """Q2: not the rows that lie below them."""
+    """Q2: only selected rows count."""
     memory = Account()
     keep = Filter("f", memory, lambda schema: compile_predicate(col("a") < n_kept, pa.schema(schema)))
     chain = [keep, EnforceSingleRow("1", memory, Schema(SCHEMA))]
@@ -71,7 +71,7 @@ def test_nulls_of_every_type(type_: pa.DataType) -> None:
 
 
 def test_a_schema_that_grows_takes_the_row_along() -> None:
-    """D6."""
+    """D6: the kept row is widened."""
     narrow = pa.record_batch({"a": pa.array([7], pa.int32())})
     wide = pa.record_batch({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())})
     operator = EnforceSingleRow("1", Account(), Schema(narrow.schema))

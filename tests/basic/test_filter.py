@@ -1,4 +1,4 @@
-"""Filter: the rows for which a condition is true, and no others (SPEC Q3)."""
+"""Filter returns the rows for which its condition is true (SPEC Q3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def keep(memory: Account, condition: object) -> Filter:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("first", [0, 1, 2046, 2048, 9999])
 def test_rows_of_every_vector(n: int, first: int) -> None:
-    """Q3: nulls of the condition drop their rows."""
+    """Q3: a row whose condition is null is dropped."""
     batch = pa.record_batch({"a": pa.array([None if i % 4 == 1 else i for i in range(n)], pa.int64())})
     got = run_chain([keep(Account(), col("a") >= first)], [batch])
     assert [value for out in got for value in out["a"].to_pylist()] == [i for i in range(first, n) if i % 4 != 1]
@@ -39,7 +39,7 @@ def test_columns_of_every_type_keep_their_values(type_: pa.DataType) -> None:
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
 def test_filters_in_a_row(depth: int) -> None:
-    """A selection of a selection."""
+    """A filter of rows with a selection."""
     memory = Account()
     primes = [2, 3, 5, 7, 11][:depth]
     batch = pa.record_batch({"a": pa.array(range(5000), pa.int64())})

@@ -31,7 +31,7 @@ def test_one_driver_keeps_the_order(count: int | None, offset: int) -> None:
 
 @pytest.mark.parametrize(("count", "offset"), [(0, 0), (1, 0), (100, 3), (1500, 17), (5000, 0), (None, 1200)])
 def test_over_selections(count: int | None, offset: int) -> None:
-    """A hash partition is rows under a selection; the limit cuts it."""
+    """A hash partition has rows with a selection, which the limit cuts."""
     memory, schema = Account(), Schema(TABLE.schema)
 
     def half(*operators: Limit) -> list[int]:

@@ -18,7 +18,7 @@ TEXTS = [["a", "a text of more than twelve bytes"], None, [], [None]]
 
 
 def rows_of(array: pa.Array) -> list[list[Any]]:
-    """The rows of a list column by list_column; a null row has no elements."""
+    """The rows of a list column, by list_column. A null row has no elements."""
     positions, elements = list_rows(*open_lists(array))
     values = [] if elements is None else pa.record_batch(elements).column(0).to_pylist()
     assert all(length >= 0 for _, length in positions)
@@ -61,7 +61,7 @@ def test_nulls_have_no_elements_whatever_their_offsets_say() -> None:
 
 
 def break_buffers(type_: pa.DataType, buffers: list[tuple[list[int], pa.DataType]]) -> PyBatch:
-    """One list over four elements, whose buffers are overwritten after pyarrow checked them."""
+    """One list of four elements whose buffers are overwritten after pyarrow validated them."""
     memory = [bytearray(len(values) * kind.bit_width // 8) for values, kind in buffers]
     children = [pa.array([1, 2, 3, 4], pa.int64())]
     array = pa.Array.from_buffers(type_, 1, [None, *map(pa.py_buffer, memory)], children=children)
@@ -87,7 +87,7 @@ INT32, INT64 = pa.int32(), pa.int64()
     ],
 )
 def test_elements_that_do_not_exist_are_told(type_: pa.DataType, buffers: list[Any]) -> None:
-    """-1 as the length of the row, without reading beyond the elements."""
+    """The length of such a row is -1, and no memory after the elements is read."""
     positions, _ = list_rows(break_buffers(type_, buffers), 0, Schema(pa.schema([("item", pa.int64())])))
     assert [length for _, length in positions] == [-1]
 
@@ -97,7 +97,7 @@ def test_a_column_of_nulls_has_no_elements() -> None:
 
 
 def test_a_foreign_array_with_too_few_buffers_is_refused() -> None:
-    """An array of plain lists that says it is one of views lacks the buffer of sizes."""
+    """The array is declared as a list view but has no buffer of sizes."""
     batch = pa.record_batch([pa.array([[1], [2]], pa.list_(pa.int64()))], ["x"])
     said = pa.record_batch([pa.array([[1], [2]], pa.list_view(pa.int64()))], ["x"])
 

@@ -56,7 +56,7 @@ def test_filter_over_filter() -> None:
 
 
 def test_a_new_schema_is_compiled_anew() -> None:
-    """The type of a column widens, a column moves: names still find theirs."""
+    """A column gets a wider type or another position. Expressions still find it by name."""
     memory = Account()
     narrow = pa.record_batch({"a": pa.array([1, 2], pa.int32()), "b": ["x", "y"]})
     wide = pa.record_batch({"b": ["z"], "a": pa.array([2**40], pa.int64())})

@@ -1,4 +1,4 @@
-"""Project: new columns of selected rows, in every size (SPEC Q3)."""
+"""Project computes columns of the selected rows, in every size (SPEC Q3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def project(memory: Account, **expressions: Expr) -> Project:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("share", [1, 2, 50])
 def test_values_of_selected_rows(n: int, share: int) -> None:
-    """Q3: all rows, half of them, few of them."""
+    """Q3: all, half, and few of the rows are selected."""
     memory = Account()
     batch = pa.record_batch({"a": pa.array([None if i % 5 == 2 else i for i in range(n)], pa.int64())})
     keep = Filter("f", memory, lambda schema: compile_predicate(col("a") % share == 0, pa.schema(schema)))
@@ -33,7 +33,7 @@ def test_values_of_selected_rows(n: int, share: int) -> None:
 
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 def test_columns_of_every_type_pass(type_: pa.DataType) -> None:
-    """Q3: under new names and in a new order."""
+    """Q3: columns are renamed and reordered."""
     table = random_table(3, 3000, {"a": type_, "b": pa.int32()}, 0.2)
     got = run_chain([project(Account(), y=col("b"), x=col("a"), z=col("a"))], table)
     assert [row for out in got for row in out.select(["x", "y"]).to_pylist()] == [

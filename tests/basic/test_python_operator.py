@@ -1,4 +1,4 @@
-"""Operators written in Python: roles, schemas and what they may not give (SPEC V5, D6)."""
+"""Operators written in Python: roles, schemas, and output that is an error (SPEC V5, D6)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("fields", "message"), DIFFERENT, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_difference_from_the_declared_schema_is_named(fields: list[Any], message: str) -> None:
-    """D6: with the option that allows it."""
+    """D6: the error names the option that allows the difference."""
     with pytest.raises(SchemaChangeError, match=message + r".*; a source .* needs on_schema_change='evolve'"):
         raise_difference(Schema(DECLARED), Schema(pa.schema(fields)))
 
@@ -45,7 +45,7 @@ def test_batches_cross_in_every_size(n: int) -> None:
 
 
 def test_an_operator_that_never_does_anything_is_stuck() -> None:
-    """V6: it is an error that names it."""
+    """V6: the error names the operator."""
 
     class Idle(qcore.Operator):
         def needs_input(self) -> bool:

@@ -1,4 +1,4 @@
-"""ResultSink: batches into a queue in parts that fit it (SPEC V7)."""
+"""ResultSink puts batches into a queue, in parts that fit the queue (SPEC V7)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_small_batches_pass_whole(n_rows: int) -> None:
 
 @pytest.mark.parametrize("selected", [False, True])
 def test_a_large_batch_passes_in_parts(selected: bool) -> None:
-    """V7: each of at most half the queue's bytes; every row comes once and in order."""
+    """V7: a part has at most half the queue's bytes. All rows come once, in order."""
     memory, queue, scheduler = Account(), BatchQueue(1, bytes_max=10_000), Scheduler(1)
     text = "x" * 90
     batch = pa.record_batch({"a": pa.array(range(2000), pa.int64()), "s": [text] * 2000})
@@ -67,7 +67,7 @@ def test_a_reader_that_leaves_ends_the_query() -> None:
 @pytest.mark.parametrize("type_", [pa.int16(), pa.int64(), pa.decimal128(30, 2)], ids=str)
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_a_long_result(type_: pa.DataType, every: int) -> None:
-    """Every row comes once and in order: plain columns, selected ones and dictionaries."""
+    """All rows come once, in order: plain columns, selected rows and dictionaries."""
     memory, queue, n = Account(), BatchQueue(1, batches_max=1000, bytes_max=1 << 30), 65_539
     codes = pa.array(np.arange(n, dtype=np.int32)[::-1].copy() % 500)
     values = pa.array(range(500), pa.int64()).cast(type_)

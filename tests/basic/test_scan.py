@@ -19,7 +19,7 @@ from random_tables import ALL_TYPES, SIZES, random_table
 
 
 class Source:
-    """A table as a connector's stream; counts how often it is opened and closed."""
+    """A table as a connector's stream, which counts its openings and closings."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

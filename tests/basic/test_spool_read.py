@@ -1,4 +1,4 @@
-"""SpoolRead: what a spool holds, for each of its readers (SPEC Q2, D6)."""
+"""SpoolRead returns the rows of a spool to each of its readers (SPEC Q2, D6)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_rows_of_every_type_and_size(n: int) -> None:
 
 
 def test_writers_need_not_agree_on_a_schema() -> None:
-    """D6: the reader declares the schema of each batch."""
+    """D6: batches of several schemas are returned as they are."""
     narrow, wide = pa.record_batch({"a": pa.array([1], pa.int32())}), pa.record_batch({"a": pa.array([2], pa.int64())})
     spool = BatchSpool(2, [1])
     for batch in (narrow, wide):

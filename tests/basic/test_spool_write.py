@@ -1,4 +1,4 @@
-"""SpoolWrite: rows into a spool until every reader has left (SPEC Q2)."""
+"""SpoolWrite writes rows to a spool until all readers have left (SPEC Q2)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_batch_is_written() -> None:
 
 @pytest.mark.parametrize("n_readers", [1, 2])
 def test_nothing_is_written_once_every_reader_has_left(n_readers: int) -> None:
-    """Q2: the writer finishes, so that its pipeline stops."""
+    """Q2: the writer finishes, and its pipeline ends."""
     spool = BatchSpool(2, [1] * n_readers)
     assert count_written(spool) == len(BATCHES)
     for number in range(n_readers):

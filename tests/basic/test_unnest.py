@@ -41,7 +41,7 @@ def run(builder: PlanBuilder, threads: int = 2) -> pa.Table:
 
 
 def expected(table: pa.Table, outer: bool = False) -> pa.Table:
-    """Plain Python's answer, for one list column l of ids."""
+    """The expected rows, computed in Python, for ids and one list column l."""
     rows = [
         (id, element)
         for id, values in zip(table["id"].to_pylist(), table["l"].to_pylist(), strict=True)
@@ -59,7 +59,7 @@ def expected(table: pa.Table, outer: bool = False) -> pa.Table:
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("outer", [False, True])
 def test_sizes_and_empty_lists(n_rows: int, outer: bool) -> None:
-    """Q2: in order; an empty or null list gives no row, or one with null."""
+    """Q2: rows are in order. An empty or null list gives no row, or with `outer` one row with null."""
     table = table_of(n_rows)
     assert_same_rows(run(PlanBuilder().values(table).unnest("l", outer=outer)), expected(table, outer), ordered=True)
 
@@ -84,7 +84,7 @@ def test_equals_duckdb(duck: Any) -> None:
     ids=str,
 )
 def test_layouts_of_lists(type_: pa.DataType) -> None:
-    """Q3: offsets of either width, views, fixed size; in slices too."""
+    """Q3: offsets of 32 and 64 bits, list views and lists of fixed size, also sliced."""
     table = table_of(3000, type_)
     for part in (table, table.slice(7, 1500), table.slice(2999)):
         assert_same_rows(run(PlanBuilder().values(part).unnest("l")), expected(part))
@@ -118,7 +118,7 @@ def test_list_views_out_of_order() -> None:
     ids=str,
 )
 def test_types_of_elements(type_: pa.DataType, values: list[Any]) -> None:
-    """Q3: structs and lists within lists come through."""
+    """Q3: elements may be structs and lists."""
     times = 400
     table = pa.table({"id": range(3 * times), "l": pa.array(values * times, pa.list_(type_))})
     found = run(PlanBuilder().values(table).unnest("l"))
@@ -130,7 +130,7 @@ def test_types_of_elements(type_: pa.DataType, values: list[Any]) -> None:
 
 
 def test_maps() -> None:
-    """Q3: a map is a list of its entries."""
+    """Q3: a map is unnested as a list of entries."""
     type_ = pa.map_(pa.string(), pa.int32())
     table = pa.table({"id": [1, 2, 3], "m": pa.array([[("a", 1), ("b", None)], None, [("c", 3)]], type_)})
     found = run(PlanBuilder().values(table).unnest({"m": "entry"}))
@@ -142,7 +142,7 @@ def test_maps() -> None:
 
 
 def test_lists_side_by_side() -> None:
-    """Shorter lists are filled up with nulls; elements are numbered."""
+    """Shorter lists are extended with nulls. Elements are numbered."""
     table = pa.table({"a": [[1, 2, 3], None, [], [4]], "k": [1, 2, 3, 4], "b": [["x"], ["y", "z"], None, []]})
     builder = PlanBuilder().values(table)
     assert run(builder.unnest({"a": "x", "b": "y"}, ordinality="n")).to_pydict() == {
@@ -157,7 +157,7 @@ def test_lists_side_by_side() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_within_a_plan(threads: int, duck: Any) -> None:
-    """Q2: over joins and filters, below aggregates, beside nested columns that travel."""
+    """Q2: above joins and filters, below aggregates, and next to nested columns."""
     table = table_of(2000).append_column("t", pa.array(lists(2000, 2), pa.list_(pa.int64())))
     names = pa.table({"id": range(0, 2000, 3), "name": [f"name {i}" for i in range(0, 2000, 3)]})
     plan = PlanBuilder().values(table).local_partition().hash_join(PlanBuilder().values(names), "id", suffix="_2")
@@ -182,7 +182,7 @@ def test_within_a_plan(threads: int, duck: Any) -> None:
 
 
 def test_a_long_list_in_bounded_memory() -> None:
-    """V13: a million elements in one row leave in batches of a bounded size, in bounded memory."""
+    """V13: a row with a million elements is returned in batches of bounded size."""
     table = pa.table({"id": [1, 2, 3], "l": pa.array([[0], list(range(1_000_000)), [5]])})
 
     builder = PlanBuilder().values(table).unnest("l")
@@ -215,7 +215,7 @@ def test_unused_columns_are_left_out() -> None:
 
 
 def test_a_schema_that_changes() -> None:
-    """D6: columns in another order, and other elements."""
+    """D6: columns in another order, and elements of another type."""
     first = pa.record_batch({"id": [1], "l": pa.array([[1, 2]], pa.list_(pa.int64()))})
     second = pa.record_batch({"l": pa.array([[3]], pa.list_(pa.int64())), "id": [2]})
     plan = PlanBuilder().values(pa.Table.from_batches([first])).unnest("l").build()
@@ -239,7 +239,7 @@ def test_a_schema_that_changes() -> None:
 
 
 def test_offsets_past_the_elements_are_an_error() -> None:
-    """Bad input: never a read past the end."""
+    """Bad input: memory after the elements is not read."""
     offsets = np.array([0, 2, 3], np.int32)
     values = pa.array([1, 2, 3], pa.int64())
     broken = pa.Array.from_buffers(pa.list_(pa.int64()), 2, [None, pa.py_buffer(offsets)], children=[values])
@@ -313,7 +313,7 @@ def test_sql(query: str, duck: Any) -> None:
 
 
 def test_sql_with_ordinality() -> None:
-    """PostgreSQL's WITH ORDINALITY; DuckDB has it not."""
+    """WITH ORDINALITY of PostgreSQL, which DuckDB lacks."""
     session = qcore.Session(threads=1)
     session.register("t", PEOPLE)
     query = "select t.id, u.e, u.n from t, unnest(t.l) with ordinality as u(e, n) order by t.id, u.n"
@@ -340,6 +340,6 @@ def test_sql_with_ordinality() -> None:
     ],
 )
 def test_sql_that_is_refused(query: str, message: str) -> None:
-    """Bad input: a PlanError that says what."""
+    """Bad input: a PlanError with the reason."""
     with pytest.raises(qcore.PlanError, match=message):
         qcore.sql(query, {"t": PEOPLE})

@@ -89,7 +89,7 @@ def test_aggregate_options() -> None:
 
 
 def test_join_keys_of_different_types_meet_in_a_projection() -> None:
-    """int64 = int32: the narrower is converted below; the output has neither more columns nor others."""
+    """int64 = int32: the narrower key is converted below the join. The output columns do not change."""
     plan = lines().hash_join(orders(), "ok", "o_ok", suffix="_r").build()
     assert plan.schema.names == ["ok", "qty", "day", "tag", "o_ok", "o_day", "tag_r"]
     (join,) = [node for node in plan.walk() if isinstance(node, p.HashJoin)]
@@ -211,13 +211,13 @@ def test_an_expression_of_many_levels(step):
 @pytest.mark.parametrize("levels", [20_000, 50_000])
 @pytest.mark.parametrize("step", [*STEPS, lambda plan, deep: plan.project([deep])])
 def test_an_expression_of_too_many_levels(levels, step):
-    """Q1, V3: refused by name, not by Python's own limit."""
+    """Q1, V3: an error of qcore, and not Python's RecursionError."""
     with pytest.raises(PlanError, match=r"too deeply|levels needs a name|…"):
         step(PlanBuilder().values(pa.table({"a": [1]})), deep_sum(levels))
 
 
 def test_functions_by_their_names_in_sql() -> None:
-    """SPEC Q1, Q3: call() and aggregates know the names that SQL has."""
+    """SPEC Q1, Q3: call() and aggregates accept the names of SQL functions."""
     plan = (
         lines()
         .project({"x": call("ucase", col("tag")), "y": call("if", col("ok") > 1, call("len", col("tag")), 0)})

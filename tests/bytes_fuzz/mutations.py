@@ -11,7 +11,7 @@ CUT_MAX = 200
 
 
 def mutation(kind: str, raw: bytes, seed: int) -> bytes:
-    """The bytes, changed; rarely they come out as they were."""
+    """The changed bytes. Rarely they equal the original."""
     chance = random.Random(seed)
     out = bytearray(raw)
     how = chance.randrange(12)
@@ -37,7 +37,7 @@ def mutation(kind: str, raw: bytes, seed: int) -> bytes:
 
 
 def _place(kind: str, raw: bytes, chance: random.Random) -> int:
-    """Where to change something: often where formats keep their structure."""
+    """A position to change, often one where formats keep their structure."""
     n = len(raw)
     if kind.startswith("parquet"):
         pick = chance.random()

@@ -18,7 +18,7 @@ NULL_COUNTS = (-7, 99, 1 << 40, -1, 0, 3)
 
 
 def mutated_producer(part: Part, seed: int) -> Producer:
-    """The tree with one to three things changed; a negative seed leaves it as it is."""
+    """The tree with one to three changes. A negative seed changes nothing."""
     if seed >= 0:
         chance = random.Random(seed)
         for _ in range(chance.choice([1, 1, 1, 2, 3])):
@@ -65,7 +65,7 @@ def _change_bytes(part: Part, chance: random.Random) -> None:
 
 
 def _says_more_than_there_is(part: Part, number: int) -> bool:
-    """Whether offsets of text point past its bytes, or the buffer has the sizes of other buffers."""
+    """Whether offsets point past the text, or the buffer has the sizes of other buffers."""
     format = part.schema["format"][:1]
     buffer = part.buffers[number]
     assert buffer is not None

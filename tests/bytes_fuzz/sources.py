@@ -49,7 +49,7 @@ PLANS = (
 
 
 def columns() -> dict[str, pa.Array]:
-    """Arrow's types by their name here, each with nulls somewhere or with none."""
+    """Arrow types by name, each with and without nulls."""
     n = range(N_ROWS)
     start = datetime.datetime(2020, 1, 1)
     texts = [None if x % 13 == 0 else f"text number {x % 7} of some length"[: x % 30] for x in n]
@@ -155,7 +155,7 @@ def _write_bytes(write: Callable[[io.BytesIO], Any]) -> bytes:
 
 
 def _plans() -> list[bytes]:
-    """Plans as another planner would send them."""
+    """Plans in the form of another planner."""
     from datafusion import SessionContext, substrait
 
     context = SessionContext()

@@ -89,7 +89,7 @@ def test_vector_sizes(n: int, nulls: bool) -> None:
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("operator", ["+", "-", "*"])
 def test_q3_one_past_the_range_of_each_integer(n_bits: int, is_signed: bool, operator: str) -> None:
-    """Results at both ends of the type are right; one more is an error, in a vector of others too."""
+    """Results at both ends of the type's range are right. The next value is an error, alone or among other rows."""
     type_ = getattr(pa, f"{'' if is_signed else 'u'}int{n_bits}")()
     least, most = (-(1 << n_bits - 1), (1 << n_bits - 1) - 1) if is_signed else (0, (1 << n_bits) - 1)
     fits = {"+": [(most - 1, 1), (least, 0)], "-": [(least + 1, 1), (most, 0)], "*": [(most, 1), (most // 2, 2)]}[

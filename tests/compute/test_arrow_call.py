@@ -1,4 +1,4 @@
-"""Functions over Arrow arrays get the rows that count, and no others."""
+"""Functions over Arrow arrays get only the rows that are needed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLE = pa.table({"s": [f"word {i}" for i in range(N)], "i": list(range(N)), "l"
 def test_rows_that_a_filter_drops_are_not_computed(
     select: str, expected: object, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row may take a second: behind a filter of few rows the whole batch took minutes."""
+    """A function may take a second a row. If it ran for the whole batch, a selective filter would not save time."""
     given = 0
     usual = arrow_functions.BoundCall.__call__
 

@@ -1,4 +1,4 @@
-"""CASE, COALESCE and the functions made of them, against DuckDB: types, nulls and vector sizes. SPEC Q3."""
+"""CASE, COALESCE and functions that use them, against DuckDB: types, nulls and vector sizes. SPEC Q3."""
 
 from __future__ import annotations
 

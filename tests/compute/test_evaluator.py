@@ -1,4 +1,4 @@
-"""The evaluator: selections of predicates against DuckDB, projections of selections, and their errors. SPEC Q3."""
+"""The evaluator: selections of predicates against DuckDB, projections of selections, and errors. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_predicates_select_what_duckdb_does(expr, sql, n):
 
 
 def test_predicates_of_a_selection():
-    """A filter over a filter, and a projection over both, dense and sparse."""
+    """Two filters and a projection above them, with dense and sparse selections."""
     batch = make_table(5000)
     rows = batch.to_pylist()
     first = Evaluator(compile_predicate(col("t") > "1993-01-01", batch.schema), Account())
@@ -100,7 +100,7 @@ def test_a_failing_conjunct_counts_only_where_the_others_hold():
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("keep_every", [2, 40])
 def test_projection_of_dense_and_sparse_selections(n, keep_every):
-    """Few selected rows are gathered first, many are computed densely: the answer is the same."""
+    """Few selected rows are gathered first, many are computed with all others. The results are equal."""
     batch = pa.record_batch({"a": pa.array([None if i % 9 == 4 else i for i in range(n)], pa.int64())})
     keep = Evaluator(compile_predicate(call("modulo", col("a"), lit(keep_every)) == 0, batch.schema), Account())
     twice = Evaluator(compile_projection([("x", col("a") * 2)], batch.schema), Account())

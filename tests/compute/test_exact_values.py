@@ -1,4 +1,4 @@
-"""Exact conversions of values, seen by joins whose probe keys have another type than the table's. SPEC D6."""
+"""Exact conversions of probe keys whose type differs from that of the join table. SPEC D6."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ CASES: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any]]] = {
 
 
 def keys(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """An array; times are given as their stored integers."""
+    """An array of keys. Times are given as stored integers."""
     if pa.types.is_temporal(type_):
         return pa.array(values, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
     return pa.array(values, type_)
 
 
 def exact(value: Any, type_: pa.DataType) -> Any:
-    """A key as a number that Python compares exactly; None for a null and a number that equals nothing else."""
+    """A key as a number that Python compares exactly. None: null, infinite or NaN, which match no key."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if pa.types.is_date32(type_):
@@ -102,7 +102,7 @@ def exact(value: Any, type_: pa.DataType) -> Any:
 
 
 def matches(table: pa.Array, probe: pa.Array) -> list[tuple[int, int]]:
-    """The pairs of rows with equal keys. The probe side is declared with the table's type."""
+    """The pairs of rows with equal keys. The probe side is declared with the type of the table."""
     build = pa.table({"b": table, "b_row": range(len(table))})
     declared = pa.schema([("p", table.type), ("p_row", pa.int64())])
     memory = Account()
@@ -135,7 +135,7 @@ def test_d6_only_equal_values_match(name: str) -> None:
     (pa.timestamp("s"), pa.timestamp("us")),
 ], ids=str)  # fmt: skip
 def test_d6_sizes_around_a_vector(table_type: pa.DataType, probe_type: pa.DataType, n: int) -> None:
-    """Each third key is null, and each second of the others is not a value of the table's type."""
+    """Every third key is null. Every second of the others is not a value of the table's type."""
     table = [Decimal(row).scaleb(-2) if pa.types.is_decimal(table_type) else row for row in range(100)]
     values: list[Any]
     if pa.types.is_decimal(probe_type):
@@ -157,7 +157,7 @@ def test_d6_keys_of_type_null_match_nothing() -> None:
 
 
 def test_d6_the_table_of_a_wider_type_has_the_rows_of_a_narrower_one() -> None:
-    """Dates of a table of timestamps: a midnight is that day, and another time of the day is not."""
+    """The table has timestamps. A midnight equals a date, another time of the day equals none."""
     day = datetime.date(2024, 2, 29)
     table = pa.array([datetime.datetime(2024, 2, 29), datetime.datetime(2024, 2, 29, 12)], pa.timestamp("ms"))
     assert matches(table, pa.array([day, None], pa.date32())) == [(0, 0)]

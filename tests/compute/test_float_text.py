@@ -1,4 +1,4 @@
-"""Floats as text (SPEC Q3): the shortest digits that say which float it is, laid out as DuckDB lays them out."""
+"""Floats as text: the shortest digits that identify the float, in DuckDB's format (SPEC Q3)."""
 
 from __future__ import annotations
 

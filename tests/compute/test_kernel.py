@@ -1,4 +1,4 @@
-"""Rows that fail: overflows, divisions by zero and conditions. Errors name the function; null rows have none."""
+"""Rows that fail: overflows, divisions by zero and conditions. The error names the function. Null rows do not fail."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_division_by_zero(type_, name):
 
 
 def test_a_condition_that_fails_is_an_error_where_case_has_no_else():
-    """D9: the row's value would be null, and nulls have no errors."""
+    """D9: the result of such a row is null, but the row still fails."""
     batch = pa.record_batch({"a": ["1", "x", None, "3"]})
     fails = Cast(col("a"), pa.int64()) > 1
     with pytest.raises(ExecutionError, match="cannot cast 'x'"):
@@ -75,7 +75,7 @@ def test_floats_divide_as_ieee_says():
 
 @pytest.mark.parametrize("n", [size for size in SIZES if size])
 def test_the_last_row_of_any_size_fails_alone(n):
-    """An error in one row is found in whichever vector it lies, and not where the row is null."""
+    """An error in one row is found in every vector, unless the row is null."""
     values = [1] * (n - 1) + [0]
     with pytest.raises(ExecutionError, match="division by zero"):
         evaluate(array(values, pa.int64()), 10 / col("a"))
@@ -84,7 +84,7 @@ def test_the_last_row_of_any_size_fails_alone(n):
 
 
 def test_errors_of_arguments_pass_through_every_step():
-    """The first failing step is named, however many steps take its value."""
+    """The error names the first step that fails, however many steps follow."""
     batch = array([1, BIG], pa.int64())
     with pytest.raises(ExecutionError, match=r"add\(.*overflows"):
         evaluate(batch, call("abs", (col("a") + 1) - 1) > 0)

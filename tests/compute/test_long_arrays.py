@@ -1,4 +1,4 @@
-"""Long arrays behind one another are what pyarrow makes of them, and are made in parts (SPEC V7)."""
+"""Long arrays are concatenated in pieces, with the result of pyarrow's concatenation (SPEC V7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mathematical functions, rounding to digits that differ by row, and bits, against DuckDB. SPEC Q3."""
+"""Mathematical functions, rounding to a number of digits that differs by row, and bits, against DuckDB. SPEC Q3."""
 
 from __future__ import annotations
 

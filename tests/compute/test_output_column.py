@@ -14,7 +14,7 @@ D = decimal.Decimal
 
 
 def test_decimals_widen_when_a_vector_needs_it() -> None:
-    """The first vectors of an output fit 64 bits, a later one does not: the column is widened, nothing is lost."""
+    """The first vectors fit 64 bits, a later one does not. The column is widened without loss."""
     small = [D("1.10")] * 5000
     large = [*small[:-1], D("9999999999.99")]
     for values in (small, large):
@@ -27,7 +27,7 @@ def test_decimals_widen_when_a_vector_needs_it() -> None:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("first_null", [0, 1, 2046, 2047, 2048])
 def test_a_first_null_in_any_vector(n: int, first_null: int) -> None:
-    """The bitmap is made when the first null comes; rows before it stay valid."""
+    """The bitmap is allocated at the first null. Earlier rows stay valid."""
     values = [None if row >= first_null and row % 3 == first_null % 3 else row for row in range(n)]
     got = evaluate(array(values, pa.int64()), col("a") + 1, call("concat", lit("v"), col("a")), col("a") > 5)
     assert got.column(0).to_pylist() == [None if v is None else v + 1 for v in values]
@@ -38,14 +38,14 @@ def test_a_first_null_in_any_vector(n: int, first_null: int) -> None:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ["b", "i8", "i16", "i32", "i64", "f", "f32", "p", "w", "t", "ts", "s"])
 def test_every_width_is_written(n: int, name: str) -> None:
-    """A value of each type chosen by a condition that holds: computed, written and the same."""
+    """CASE returns its first value, of each type. The output equals the input."""
     batch = make_table(n)
     chosen = Case(((lit(True) | col("c"), call("coalesce", col(name), col(name))),), col(name))
     assert evaluate(batch, chosen).column(0).to_pylist() == batch.column(name).to_pylist()
 
 
 def test_one_value_in_several_columns() -> None:
-    """One step feeds several columns; each has its values."""
+    """The output of one step is written to several columns."""
     batch = make_table(5000)
     twice = col("i64") * 2
     got = evaluate(batch, twice, twice, twice + 1)

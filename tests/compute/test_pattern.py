@@ -1,4 +1,4 @@
-"""LIKE, ILIKE and tests for prefixes, suffixes and parts, against DuckDB: types, nulls and vector sizes. SPEC Q3."""
+"""LIKE, ILIKE, starts_with, ends_with and contains, against DuckDB: types, nulls and vector sizes. SPEC Q3."""
 
 from __future__ import annotations
 

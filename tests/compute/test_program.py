@@ -1,4 +1,4 @@
-"""Programs made of steps by hand: loads, constants, shared registers and what a program says of itself."""
+"""Programs built step by step: loads, constants, shared registers, and the description of a program."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_description_names_each_step_once() -> None:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 def test_loads_of_every_type(n: int, type_: pa.DataType) -> None:
-    """Q3: a column in any layout is loaded, and written as its plain type."""
+    """Q3: a column in any layout is loaded, and written in the plain layout of its type."""
     batch = random_table(4, n, {"v": type_}, 0.2).combine_chunks().to_batches()
     if not batch:
         return

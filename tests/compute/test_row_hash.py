@@ -1,4 +1,4 @@
-"""The hash of key columns, seen by the partitions it makes: pinned by a model in plain Python. SPEC V11."""
+"""The hash of key columns decides the partition. A model in plain Python computes the same hash. SPEC V11."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from random_tables import SIZES, random_table
 
 
 def parts_of(table: pa.Table, keys: list[str], n: int) -> list[list[pa.RecordBatch]]:
-    """The rows of every partition."""
+    """The rows of each partition."""
     buffer = OutputBuffer("partitioned", n, 1, 1 << 40)
     run_chain([PartitionedOutput("1", Account(), buffer, n, keys, 1 << 20)], table, table.schema)
     parts = []
@@ -54,7 +54,7 @@ def partitions(values: pa.Array, n: int = 4096) -> list[int]:
     ids=str,
 )
 def test_the_partition_is_a_pure_function_of_the_keys(types: list[pa.DataType], n: int) -> None:
-    """V11: what another process, another run or another machine says; pinned by a model that shares no code."""
+    """V11: every process, run and machine has the same partitions. The model shares no code with the engine."""
     table = random_table(5, 3000, types, 0.1, extremes=True)
     for partition, pages in enumerate(parts_of(table, table.column_names, n)):
         for page in pages:
@@ -63,7 +63,7 @@ def test_the_partition_is_a_pure_function_of_the_keys(types: list[pa.DataType], 
 
 
 def test_equal_values_meet_whatever_their_layout() -> None:
-    """V11: integers of any width, text in any layout, dictionaries and floats of either width."""
+    """V11: integers of any width, text in any layout, dictionaries, and floats of both widths."""
     numbers = pa.array([1, -5, None, 100], pa.int8())
     text = pa.array(["short", "a string that is not short", None, ""])
     for values, types in (
@@ -79,7 +79,7 @@ def test_equal_values_meet_whatever_their_layout() -> None:
 
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_sizes_around_a_vector(n_rows: int) -> None:
-    """V11: each vector of a batch is hashed as the first is."""
+    """V11: all vectors of a batch are hashed alike."""
     values = pa.array([None if row % 7 == 3 else row % 50 for row in range(n_rows)], pa.int64())
     assert partitions(values, 16) == [model_partition((value,), 16) for value in values.to_pylist()]
 
@@ -101,7 +101,7 @@ def test_nulls_hash_alike_whatever_lies_below() -> None:
 
 
 def test_v7_long_texts_are_hashed_in_pieces() -> None:
-    """A vector of long texts takes long: there is a look every 4 MB, and the query ends at any."""
+    """The kernel looks every 4 MB whether the query is stopped, and ends at any of these looks."""
     table = pa.table({"s": pa.array(["x" * (1 << 20)] * 48), "i": range(48)})
 
     def looks(key: str) -> int:

@@ -1,4 +1,4 @@
-"""Functions from text to text, to lengths and to positions, against DuckDB: types, nulls and vector sizes. SPEC Q3."""
+"""Functions that return text, lengths and positions, against DuckDB: types, nulls and vector sizes. SPEC Q3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Padding, repetition, reversal, parts between delimiters and joins of text, against DuckDB. SPEC Q3."""
+"""Padding, repetition, reversal, split_part and concatenation of text, against DuckDB. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_vector_sizes(n: int, nulls: bool) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 11, 12, 13, 14, 40])
 def test_text_around_the_inline_length(length: int) -> None:
-    """Views hold up to 12 bytes inline: results just below and above it have the same bytes."""
+    """Views contain up to 12 bytes inline. Results shorter and longer than that are right."""
     text = "".join(chr(97 + i % 26) for i in range(length))
     batch = array([text, None, text], pa.string())
     built = evaluate(

@@ -1,4 +1,4 @@
-"""Distances of texts against the textbook's recursions in plain Python."""
+"""Distances of texts, compared with the usual recursive definitions in plain Python."""
 
 from __future__ import annotations
 

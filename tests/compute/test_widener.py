@@ -1,4 +1,4 @@
-"""Batches made wider: types, missing columns, order of columns, and values that do not go in. SPEC D6."""
+"""Widened batches: types, missing columns, order of columns, and values without an exact conversion. SPEC D6."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ DIGITS = pa.decimal128(38, 18)
 def test_a_value_that_does_not_go_in_is_an_error(
     given: pa.DataType, value: object, wanted: pa.DataType, fits: bool, row: int
 ) -> None:
-    """D6: the error names the column, both types and the value, in whichever vector it lies."""
+    """D6: the error names the column, both types and the value, in any vector."""
     values: list[object] = [None if i % 5 == 1 else 3 for i in range(3000)]
     values[row] = value
     batch = pa.record_batch({"v": pa.array(values, given)})
@@ -93,7 +93,7 @@ def test_a_value_that_does_not_go_in_is_an_error(
 
 
 def test_one_widener_for_several_schemas() -> None:
-    """The schemas of a batch may change from call to call; what was made for the last one is returned."""
+    """The schema may change with every batch. Memory of the program before is released."""
     account = Account()
     widener = Widener(account)
     target = Schema(pa.schema([("v", pa.int64())]))
@@ -105,7 +105,7 @@ def test_one_widener_for_several_schemas() -> None:
 
 
 def test_elements_of_lists() -> None:
-    """Lists of lists, null lists that hide values, empty ones, and a slice; a null list has no inexact value."""
+    """Nested lists, null lists above values, empty lists, and a slice. Values below a null list cause no error."""
     inner = pa.ListArray.from_arrays([0, 2, 2, 5, 6], pa.array([1, None, 3, 4, 5, 6], pa.int32()))
     given = pa.ListArray.from_arrays([0, 1, 3, 3, 4], inner, mask=pa.array([False, True, False, False]))
     batch = pa.record_batch({"v": given}).slice(1)

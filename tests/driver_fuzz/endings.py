@@ -149,7 +149,7 @@ class Consumer:
 
 
 def consume(task: qcore.Task, plan: Scenario, rng: random.Random) -> tuple[str, list[list[pa.RecordBatch]]]:
-    """Fetch the pages of every partition, each in its own thread. Returns the end of the query."""
+    """Fetch the pages of every partition in one thread each. Returns the end of the query."""
     buffers = task.output_buffers()
     leaving = plan.step if plan.fault == "leave" else None
     consumers = [

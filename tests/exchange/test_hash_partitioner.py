@@ -1,4 +1,4 @@
-"""Which partition a row is in, against a model of the hash in plain Python. SPEC V2, V11, D6."""
+"""The partition of each row, compared with a model of the hash in plain Python. SPEC V2, V11, D6."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def between_tasks(batches: Any, keys: list[str], n: int) -> list[list[int]]:
 @pytest.mark.parametrize("n", [2, 3, 100])
 @pytest.mark.parametrize("types", TYPES, ids=str)
 def test_partitions_of_the_model(types: list[pa.DataType], n: int, n_rows: int) -> None:
-    """V2, V11: bits 32 and up of the hash, scaled; between tasks it is mixed once more. Rows keep their order."""
+    """V2, V11: bits 32 to 63 of the hash choose the partition.
+
+    Between tasks the hash is mixed again. Rows keep their order.
+    """
     table = random_table(n_rows, n_rows, types, 0.1, extremes=True)
     keys = table.column_names
     rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
@@ -81,7 +84,7 @@ def test_as_many_partitions_as_there_may_be() -> None:
     ids=str,
 )
 def test_equal_keys_of_different_types_meet(declared: pa.DataType, given: pa.DataType) -> None:
-    """D6: keys of a wider type go where the declared type's would."""
+    """D6: a key of a wider type goes to the partition of the equal key of the declared type."""
     numbers = pa.array(range(-300, 300), pa.int64())
     if pa.types.is_decimal(declared):
         keys = pa.array([Decimal(number) / 4 for number in range(-300, 300)], declared)
@@ -109,7 +112,7 @@ def test_keys_that_cannot_meet_or_are_missing() -> None:
 
 
 def test_selected_rows_beyond_the_first_vector() -> None:
-    """Pages of nested columns take the rows that a filter or another exchange left, vector by vector."""
+    """Pages with nested columns contain the selected rows of every vector."""
     n_rows, n = 12_000, 3
     table = pa.table({"k": range(n_rows), "id": range(n_rows), "l": [[row, row + 1] for row in range(n_rows)]})
     memory = Account()

@@ -1,4 +1,4 @@
-"""Filters of keys: a key that was added is found, also in other types and nulls; few others are (SPEC S2)."""
+"""Filters of keys find every key that was added, also nulls and other types, and few other keys (SPEC S2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 1 << 20
 
 
 def exchange(data: Any, keys: list[str], n_partitions: int = 3, account: Account | None = None, **wanted: Any) -> Any:
-    """The rows that a PartitionedOutput passes on."""
+    """The rows that a PartitionedOutput returns."""
     buffer = OutputBuffer("partitioned", n_partitions, 1, 1 << 40)
     output = PartitionedOutput("1", account or Account(), buffer, n_partitions, keys, **wanted)
     run_chain([output], data, None)
@@ -47,7 +47,7 @@ def filter_of(build: pa.Table, keys: list[str], bits_per_key: int = 16, n_partit
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("n_partitions", [1, 3, 4096])
 def test_keys_that_were_added_are_found(type_: pa.DataType, null_share: float, n_partitions: int) -> None:
-    """Whatever their number of partitions was."""
+    """Rows whose keys were added pass the filter, whatever the number of partitions."""
     types = {"key": type_, "id": pa.int64()}
     table = random_table(7, 3000, types, {"key": null_share, "id": 0.0}, n_distinct={"key": 500})
     made = filter_of(table, ["key"], n_partitions=n_partitions)
@@ -68,7 +68,7 @@ def test_few_others_are_found() -> None:
 
 
 def test_rows_of_a_selection() -> None:
-    """A batch of which some rows are selected already."""
+    """The input batch already has a selection."""
     rows = pa.table({"a": list(range(20_000)), "b": [float(i) for i in range(20_000)]})
     made = filter_of(rows.filter(pa.compute.less(rows["a"], 300)), ["a"])
     few = rows.filter(pa.compute.equal(pa.compute.bit_wise_and(rows["a"], 1), 0))
@@ -78,7 +78,7 @@ def test_rows_of_a_selection() -> None:
 
 
 def test_a_filter_that_drops_little_is_asked_seldom() -> None:
-    """It is given up after 65,536 rows, and asked again after 524,288 more."""
+    """After 65,536 rows the filter is not used. After 524,288 more rows it is tried again."""
     made = filter_of(pa.table({"a": list(range(100_000))}), ["a"])
     probe = pa.Table.from_batches(pa.table({"a": list(range(1_200_000))}).to_batches(max_chunksize=40_000))
     found = exchange(probe, ["a"], filter=made)

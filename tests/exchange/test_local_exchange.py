@@ -39,7 +39,7 @@ def test_batches_come_as_they_went_in(n_rows: int) -> None:
 
 
 def test_producers_need_not_agree_on_a_schema() -> None:
-    """D6: a batch with more columns keeps them."""
+    """D6: a batch with additional columns keeps them."""
     queue = BatchQueue(2, batches_max=100)
     first = pa.record_batch({"x": [1]})
     second = pa.record_batch({"x": pa.array([7], pa.int16()), "y": [0.5]})
@@ -51,7 +51,7 @@ def test_producers_need_not_agree_on_a_schema() -> None:
 
 
 def test_it_waits_for_its_producers() -> None:
-    """V7: blocked for the reason that is named, woken by a batch and by the end."""
+    """V7: it is blocked for a named reason, and woken by a batch or by the end."""
     queue = BatchQueue(1)
     operator = LocalExchange("1", Account(), queue, Schema(SCHEMA))
     given: list[pa.RecordBatch] = []
@@ -68,7 +68,7 @@ def test_it_waits_for_its_producers() -> None:
 
 @pytest.mark.parametrize("n_consumers", [1, 2])
 def test_producers_stop_when_every_consumer_has_left(n_consumers: int) -> None:
-    """V8: a consumer whose limit is full leaves its queue once; rows that nobody takes are dropped."""
+    """V8: consumers whose limit is full leave their queue. Later rows are dropped, and the producer reads no more."""
     queue = BatchQueue(1, n_consumers=n_consumers, batches_max=4)
     for _ in range(n_consumers):
         chain = [LocalExchange("1", Account(), queue, Schema(SCHEMA)), Limit("1", Account(), LimitState(0))]

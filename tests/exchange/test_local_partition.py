@@ -19,7 +19,7 @@ from random_tables import ALL_TYPES, KEY_TYPES, SIZES, plain, random_table
 def partition(
     table: pa.Table, kind: str, keys: list[str], n_partitions: int, chunk_rows: int | None = None
 ) -> list[pa.Table]:
-    """The partitions, through an exchange."""
+    """The rows of each partition, read through an exchange."""
     memory = Account()
     queues = [BatchQueue(1, batches_max=1000, bytes_max=1 << 40) for _ in range(n_partitions)]
     batches = table.to_batches(max_chunksize=chunk_rows) if chunk_rows else table.to_batches()
@@ -110,7 +110,7 @@ def test_every_type_travels_through(type_: pa.DataType) -> None:
 
 
 def test_no_value_is_copied() -> None:
-    """What a partition costs is an index a row."""
+    """A partition needs memory for one index a row."""
     table = random_table(2, 65_536, {"key": pa.int64(), "a": pa.int64(), "b": pa.int64(), "c": pa.int64()}, 0.0)
     memory = Account()
     queues = [BatchQueue(1) for _ in range(4)]
@@ -138,7 +138,7 @@ def test_a_missing_key_column_is_named() -> None:
 
 
 def test_a_schema_without_rows_gets_across() -> None:
-    """SPEC D5: who asks for the result learns its schema when no row passed."""
+    """SPEC D5: the reader of the result gets its schema even if no row passes."""
     table = random_table(1, 0, {"a": pa.int64(), "b": pa.string()})
     memory = Account()
     queues = [BatchQueue(1) for _ in range(3)]

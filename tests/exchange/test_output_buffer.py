@@ -1,4 +1,4 @@
-"""OutputBuffer: pages by number, acknowledged, shared, bounded; its producers and consumers. SPEC V11, V7, V8."""
+"""OutputBuffer: numbered pages, acknowledgements, shared pages, limits, producers and consumers. SPEC V11, V7, V8."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def first_values(answer: tuple[list[Any], bool] | None) -> list[int]:
 
 
 def test_pages_by_number_until_acknowledged() -> None:
-    """V11: the same pages again, from any number that is not acknowledged; each acknowledgement frees bytes."""
+    """V11: a page can be fetched again until it is acknowledged. Each acknowledgement releases bytes."""
     buffer = fill_buffer("partitioned")
     starts = list(range(0, 640, 64))
     assert first_values(buffer.fetch(0, 0)) == first_values(buffer.fetch(0, 0)) == starts
@@ -52,7 +52,7 @@ def test_pages_by_number_until_acknowledged() -> None:
 
 
 def test_as_many_bytes_as_wanted() -> None:
-    """One page at least; only the last answer is complete."""
+    """A fetch returns at least one page. Only the last fetch is marked complete."""
     buffer = fill_buffer("partitioned")
     page_bytes = buffer.n_bytes // 10
     for wanted, n_pages in ((0, 1), (1, 1), (page_bytes, 1), (2 * page_bytes - 1, 1), (2 * page_bytes, 2)):
@@ -76,7 +76,7 @@ def test_broadcast_pages_are_held_until_every_consumer_has_them() -> None:
 
 
 def test_arbitrary_pages_go_to_whoever_asks_first() -> None:
-    """V11: a page that was taken is its consumer's from then on."""
+    """V11: a page that one consumer took stays with that consumer."""
     buffer = fill_buffer("arbitrary")
     page_bytes = buffer.n_bytes // 10
     assert first_values(buffer.fetch(1, 0, 2 * page_bytes)) == [0, 64]
@@ -102,7 +102,7 @@ def test_counters() -> None:
 
 
 def test_more_pages_than_the_ring_holds_while_its_head_moves() -> None:
-    """The ring of a partition grows when its pages begin in its middle."""
+    """The ring of a partition grows while its first page is in the middle of the ring."""
     buffer = OutputBuffer("partitioned", 1, 40, 1 << 40)
     put = 0
     for taken in range(1, 41):
@@ -114,7 +114,7 @@ def test_more_pages_than_the_ring_holds_while_its_head_moves() -> None:
 
 
 def test_a_consumer_that_is_gone() -> None:
-    """V8: its pages are dropped; without consumers producers stop."""
+    """V8: its pages are dropped. Producers stop when no consumer is left."""
     buffer = fill_buffer("partitioned")
     buffer.drop(0)
     buffer.drop(0)
@@ -130,7 +130,7 @@ def test_a_consumer_that_is_gone() -> None:
 
 
 def test_a_fetch_waits_for_a_page_and_for_the_end() -> None:
-    """V7: at most as long as it says."""
+    """V7: a fetch waits at most as long as its timeout."""
     buffer = OutputBuffer("partitioned", 2, 2, 1 << 40)
     started = time.monotonic()
     assert buffer.fetch(0, 0, timeout=0.05) == ([], False)
@@ -151,7 +151,7 @@ def test_a_fetch_waits_for_a_page_and_for_the_end() -> None:
 
 @pytest.mark.parametrize("free", ["acknowledge", "drop"])
 def test_producers_wait_while_too_much_is_held(free: str) -> None:
-    """V11, V7: one page is more than may be held; the next waits until it goes."""
+    """V11, V7: a page may exceed the limit. The next producer waits until it is acknowledged."""
     buffer = OutputBuffer("partitioned", 1, 1, 1)
     operator = PartitionedOutput("1", Account(), buffer, 1, [], page_bytes=1)
     thread = threading.Thread(target=lambda: run_chain([operator], ROWS))

@@ -1,4 +1,4 @@
-"""Pages: how many rows they have, where each row goes, nulls, string bytes, and what is charged. SPEC V11, H1."""
+"""Pages: their number of rows, the rows of each partition, nulls, string bytes, and charged memory. SPEC V11, H1."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows_of(parts: list[list[pa.RecordBatch]]) -> list[list[tuple[Any, ...]]]:
     ids=str,
 )
 def test_rows_of_a_full_page(types: list[pa.DataType], page_bytes: int, n: int, rows: int) -> None:
-    """A power of two; strings count as 32 bytes. One key: all rows are in one partition."""
+    """The number of rows is a power of two. A string counts 32 bytes. One key puts all rows in one partition."""
     n_rows = 2 * rows + 1
     table = pa.table({f"c{at}": pa.nulls(n_rows, type) for at, type in enumerate(types)})
     parts = pages_of(table, n, page_bytes, ("c0",))
@@ -58,7 +58,7 @@ def test_rows_of_a_full_page(types: list[pa.DataType], page_bytes: int, n: int, 
 @pytest.mark.parametrize("n", [1, 2, 33])
 @pytest.mark.parametrize("page_bytes", [1, 1 << 20])
 def test_every_row_is_where_it_should_be(n_rows: int, n: int, page_bytes: int) -> None:
-    """V11: columns of each width beside each other, nulls in each; pages get full within a vector."""
+    """V11: columns of all widths with nulls. Pages become full within a vector."""
     types = {"k": pa.int64(), "a": pa.int8(), "b": pa.int16(), "c": pa.float32(), "d": pa.decimal128(30, 3)}
     types |= {"s": pa.string(), "nothing": pa.null(), "t": pa.binary()}
     table = random_table(n_rows, n_rows, types, 0.2)
@@ -70,7 +70,7 @@ def test_every_row_is_where_it_should_be(n_rows: int, n: int, page_bytes: int) -
 
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 def test_pages_of_every_type(type_: pa.DataType) -> None:
-    """Nested ones too, whose rows are put together otherwise."""
+    """Also nested types, whose rows are gathered in another way."""
     values = random_table(9, 3000, [type_], 0.0 if pa.types.is_nested(type_) else 0.2).column(0)
     table = pa.table({"k": pa.array(range(3000), pa.int64()), "v": values})
     expected: list[list[tuple[Any, ...]]] = [[] for _ in range(3)]
@@ -85,7 +85,7 @@ def test_pages_of_every_type(type_: pa.DataType) -> None:
 
 @pytest.mark.parametrize("n_bytes", [11, 12, 13, 4095, 4096, 5000, 300_000])
 def test_bytes_of_long_strings_are_copied(n_bytes: int) -> None:
-    """They fill a page before its rows do; a string larger than a block has one of its own."""
+    """Long strings fill a page before its number of rows does. A string larger than a block has its own block."""
     n_rows = 40
     table = pa.table({"k": range(n_rows), "s": [f"{row:02}" + "x" * (n_bytes - 2) for row in range(n_rows)]})
     table = table.set_column(1, "s", pa.compute.if_else(pa.compute.equal(table["k"], 7), None, table["s"]))
@@ -102,14 +102,14 @@ def test_bytes_of_long_strings_are_copied(n_bytes: int) -> None:
 
 
 def test_a_schema_change_closes_the_open_pages() -> None:
-    """D6: rows before it stand in pages of their own."""
+    """D6: rows before the change are in other pages than rows after it."""
     first, second = pa.record_batch({"k": [1, 2, 3]}), pa.record_batch({"k": [4], "v": ["x"]})
     pages = pages_of([first, second, second], 1)[0]
     assert [page.to_pydict() for page in pages] == [{"k": [1, 2, 3]}, {"k": [4, 4], "v": ["x", "x"]}]
 
 
 def test_what_pages_hold_is_charged_and_small_pages_are_trimmed() -> None:
-    """H1: a page of a few rows does not keep room for thousands."""
+    """H1: a page of a few rows does not keep memory for thousands."""
     memory = Account()
     buffer = OutputBuffer("partitioned", 1, 1, 1 << 40)
     table = pa.table({"k": range(100), "s": ["a string of twenty-two"] * 100})
@@ -122,7 +122,7 @@ def test_what_pages_hold_is_charged_and_small_pages_are_trimmed() -> None:
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.list_(pa.int64())], ids=str)
 def test_memory_that_runs_out_half_way(type_: pa.DataType) -> None:
-    """D9: whichever allocation fails, nothing stays."""
+    """D9: if any allocation fails, no memory stays reserved."""
     table = random_table(1, 3000, {"k": pa.int64(), "v": type_}, 0.0)
     failed = 0
     for number in (1, 2, 3, 5, 8, 13, 30):

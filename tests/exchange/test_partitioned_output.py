@@ -1,4 +1,4 @@
-"""PartitionedOutput and its pages: the operator alone (SPEC V11, H1)."""
+"""PartitionedOutput and its pages, without a task (SPEC V11, H1)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tables_of(pages: list[list[pa.RecordBatch]], schema: pa.Schema) -> list[pa.T
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("null_share", [0.0, 0.3, 1.0])
 def test_equal_keys_meet_and_every_row_comes_once(type_: pa.DataType, null_share: float) -> None:
-    """V11 over key types and nulls."""
+    """V11: for all key types, and for nulls."""
     table = random_table(
         7, 2049, {"key": type_, "id": pa.int64()}, {"key": null_share, "id": 0.0}, n_distinct={"key": 40}
     )
@@ -106,7 +106,7 @@ def test_long_strings_fill_a_page_before_its_rows_do() -> None:
 
 
 def test_a_page_owns_its_memory() -> None:
-    """What a page holds is charged, and it keeps no input alive."""
+    """The memory of a page is charged, and a page keeps no input batch alive."""
     memory = Account()
     buffer = OutputBuffer("partitioned", 4, 1, 1 << 40)
     table = pa.table({"k": range(10_000), "s": ["a string of twenty-two"] * 10_000})
@@ -121,7 +121,7 @@ def test_a_page_owns_its_memory() -> None:
 
 
 def test_a_new_schema_begins_a_new_page() -> None:
-    """D6: no page mixes schemas, no row is lost."""
+    """D6: all rows of a page have one schema, and no row is lost."""
     first = pa.record_batch({"k": pa.array([1, 2, 3], pa.int32()), "v": ["a", "b", "c"]})
     second = pa.record_batch({"v": ["d", "e"], "k": pa.array([1, 2], pa.int64()), "w": [0.5, 1.5]})
     parts = pages_of([first, second], ["k"], 3)
@@ -159,7 +159,10 @@ def test_a_writer_that_fails_is_named() -> None:
 
 
 def test_pages_for_a_writer_are_charged_while_they_are_laid_out() -> None:
-    """V7: a writer has the values twice for a while, for which there may be no memory."""
+    """V7: while a writer converts a page, its values are in memory twice.
+
+    The conversion may fail for lack of memory.
+    """
 
     class Writer:
         def bind(self, schema: Any) -> None:

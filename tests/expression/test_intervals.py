@@ -60,7 +60,7 @@ def test_q3_as_duckdb(query: str, threads: int) -> None:
 
 
 def test_q3_sorted() -> None:
-    """Rows in their order, and the first of them by a limit."""
+    """All rows in order, and the first rows with a limit."""
     query = f"select id from {V} where v is not null order by v desc, id"
     duck = duckdb.connect()
     duck.register("t", T)
@@ -70,7 +70,7 @@ def test_q3_sorted() -> None:
 
 
 def test_q3_a_group_shows_one_of_its_intervals() -> None:
-    """A value as it was written, not what it was compared by."""
+    """The value is one of the group's, and not the one used for comparisons."""
     query = (
         "select v, count(*) as n from (values (interval '40 days'), (interval '40 days'), (null)) as x(v) group by v"
     )

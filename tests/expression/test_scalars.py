@@ -62,7 +62,7 @@ def test_types() -> None:
 
 
 def test_classes_below_the_plain_ones() -> None:
-    """pandas' timestamps have nanoseconds, NumPy's numbers are no Python numbers."""
+    """Timestamps of pandas have nanoseconds, and numbers of NumPy are not numbers of Python."""
     import numpy as np
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Queues of batches: bounds, readers, ends."""
+"""Queues of batches: limits, readers, and their end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_first_in_first_out() -> None:
 
 @pytest.mark.parametrize(("bound", "most"), [({"batches_max": 3}, 3), ({"bytes_max": 2000}, 2), ({"bytes_max": 1}, 1)])
 def test_the_bound_holds(bound: dict[str, int], most: int) -> None:
-    """A batch larger than the bound still passes, alone."""
+    """A batch larger than the limit passes alone."""
     memory, queue, scheduler = Account(), BatchQueue(1, **bound), Scheduler(1)
     source = BatchSource(import_batches(TABLE.to_batches(max_chunksize=100)), memory)
     task = Task([[[source, ResultSink("sink", memory, queue)]]], memory, scheduler)
@@ -91,7 +91,7 @@ def test_a_closed_reader_gets_nothing_and_drops_the_rest() -> None:
 @pytest.mark.parametrize("bound", [{"batches_max": 1}, {"batches_max": 3}, {"bytes_max": 1}, {}])
 @pytest.mark.parametrize(("n_producers", "n_consumers"), [(1, 1), (4, 1), (1, 4), (3, 3)])
 def test_every_batch_comes_once_under_stress(bound: dict[str, int], n_producers: int, n_consumers: int) -> None:
-    """Small bounds, so that both ends wait all the time; threads of the scheduler and readers outside."""
+    """The limit is small, so that both ends wait often. Readers are scheduler threads and other threads."""
     queue, scheduler = BatchQueue(n_producers, n_consumers, **bound), Scheduler(3)
     table = pa.table({"x": range(600)})
     tasks = []
@@ -126,7 +126,7 @@ def test_a_queue_without_room_is_refused(arguments: tuple[int, ...]) -> None:
 
 
 def test_text_counts_its_length_in_the_bound() -> None:
-    """A text counted 16 bytes: a gigabyte of long ones went into a queue of 32 MB."""
+    """If a text counted 16 bytes, a queue of 32 MB could hold a gigabyte of long texts."""
     long = pa.table({"s": ["x" * 1000] * 1000})
     queue = BatchQueue(1)
     fill(queue, long.to_batches(max_chunksize=100))

@@ -1,4 +1,4 @@
-"""Spools: batches made once, read by several readers, each of whose drivers share them (SPEC Q2)."""
+"""Spools: batches written once and read by several readers. The drivers of a reader share the batches (SPEC Q2)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_reader_gets_every_batch_in_order(n: int) -> None:
 
 
 def test_drivers_of_a_reader_share_its_batches() -> None:
-    """Q2: and wait for what is not there yet."""
+    """Q2: they wait for batches that are not written yet."""
     memory, scheduler = Account(), Scheduler(3)
     spool = BatchSpool(2, [3, 1])
     sinks = [Collector(memory) for _ in range(3)]
@@ -63,7 +63,7 @@ def test_drivers_of_a_reader_share_its_batches() -> None:
 
 
 def test_a_batch_is_let_go_by_its_last_reader() -> None:
-    """A reader that is gone is not waited for."""
+    """A reader that has left does not count."""
     account = Account()
     spool = BatchSpool(1, [1, 1])
     given = batches(5, 1000)

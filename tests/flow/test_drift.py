@@ -1,4 +1,4 @@
-"""Schema drift: what a source's batches may have other than the declared schema, and that the driver converts them."""
+"""Schema drift: allowed differences of a source's batches from the declared schema. The driver converts the batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MORE = pa.table({"c": [True], "b": ["u"], "a": pa.array([3], pa.int32())})
 
 
 def scan(drift: Drift, *splits: pa.Table, batch_rows: int = 65_536) -> list[pa.RecordBatch]:
-    """The batches that the operator below a scan of these splits gets."""
+    """The batches that reach the operator after a scan of these splits."""
     queue = SplitQueue("1")
     for split in splits:
         queue.add(split)
@@ -46,7 +46,7 @@ def test_d6_the_declared_schema_passes(drift: Drift) -> None:
 @pytest.mark.parametrize("first", [NARROWER, FEWER], ids=["narrower", "fewer"])
 @pytest.mark.parametrize("drift", [Drift.DRIFT_WITHIN, Drift.DRIFT_WIDENS])
 def test_d6_what_the_declared_schema_holds_is_converted_to_it(drift: Drift, first: pa.Table) -> None:
-    """Also if no batch of the declared schema came before: the operator below is bound to the declared schema."""
+    """Also if no batch of the declared schema came before: the next operator is bound to the declared schema."""
     got = scan(drift, first, SAME)
     assert {batch.schema for batch in got} == {DECLARED}
     assert rows(got) == [{"a": None} | row for row in first.to_pylist()] + SAME.to_pylist()

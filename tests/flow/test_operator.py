@@ -1,4 +1,4 @@
-"""The base of operators: names, accounts, answers and counters (SPEC V14)."""
+"""The base class of operators: names, accounts, results and counters (SPEC V14)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_operator_has_an_account_below_the_query_s() -> None:
 
 
 def test_the_schema_is_that_of_the_output() -> None:
-    """None until it is known."""
+    """It is None before bind."""
     memory = Account()
     project = Project("p", memory, lambda schema: compile_projection([("twice", col("a") * 2)], pa.schema(schema)))
     assert project.schema is None

@@ -1,4 +1,4 @@
-"""Splits of a source: added while the task runs, each read once, in order (SPEC V8)."""
+"""Splits of a source are added while the task runs, and each is read once, in order (SPEC V8)."""
 
 from __future__ import annotations
 

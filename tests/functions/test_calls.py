@@ -1,4 +1,4 @@
-"""Calls by the names that dialects have for functions and operators, against DuckDB. SPEC Q1, Q3."""
+"""Calls by the names of functions and operators in each dialect, against DuckDB. SPEC Q1, Q3."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def struct(**values: int) -> Bound:
 
 
 def value_of(bound: Bound) -> Any:
-    """The value that the engine computes, which has the type that was bound."""
+    """The value that the engine computes. It has the type that was bound."""
     program = compile_projection([("x", bound.expr)], ROW.schema)
     column = pa.record_batch(Evaluator(program, Account()).project_batch(ROW)).column(0)
     assert column.type == bound.type or pa.types.is_null(bound.type)
@@ -236,7 +236,7 @@ def test_calls_in_spark(written: tuple[Any, ...], expected: Any) -> None:
 
 
 def test_what_an_interval_makes_of_a_date() -> None:
-    """A constant of whole days leaves a date; one that may have hours makes a timestamp."""
+    """A date plus a constant of whole days is a date. Plus any other interval it is a timestamp."""
     date, stamp = pa.date32(), pa.timestamp("us")
     assert bound("+", DAY, span(1)).type == date
     assert bound("+", DAY, bound("*", span(0, 1), 3)).type == date
@@ -323,7 +323,7 @@ def test_case_and_in() -> None:
 def test_comparisons_with_any_and_all_of_a_list(
     operator: str, symbol: str, values: str, oracle: duckdb.DuckDBPyConnection
 ) -> None:
-    """As with ANY and ALL of the rows of a subquery."""
+    """They give the same as ANY and ALL of the rows of a subquery."""
     held = answer(oracle, f"select {values}")
     for quantifier, build in (("any", any_of), ("all", all_of)):
         query = f"select 4 {symbol} {quantifier} (select unnest({values}::int[]))"

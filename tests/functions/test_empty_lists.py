@@ -1,4 +1,4 @@
-"""Every function over lists of nulls, empty lists and null lists: an answer or a QcoreError, no other error."""
+"""Every function over lists of nulls, empty lists and null lists gives an answer or a QcoreError."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MORE = (lit(1), lit("x"), col("i"))
 
 @pytest.mark.parametrize("name", every(4, sorted(scalar_functions())))
 def test_lists_without_values(name: str) -> None:
-    """C4: with every kind of list first or second, and a number, a text or a list beside it."""
+    """C4: each kind of list is the first or second argument, next to a number, a text or a list."""
     for column in map(col, TYPES):
         for n_more in range(3):
             for more in product(MORE, repeat=n_more):
@@ -39,7 +39,7 @@ def test_lists_without_values(name: str) -> None:
 
 
 def test_a_histogram_of_nulls() -> None:
-    """C4: nulls are not counted, and DuckDB answers null where nothing is."""
+    """C4: nulls are not counted. Like DuckDB it returns null if nothing is counted."""
     answers = sql("select list_histogram(n) a, list_histogram(i) b from t", {"t": TABLE}).to_arrow()
     assert answers.schema.types == [pa.map_(pa.string(), pa.uint64()), pa.map_(pa.int32(), pa.uint64())]
     assert answers.to_pylist() == [{"a": None, "b": None}] * 4

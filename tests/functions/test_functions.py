@@ -1,4 +1,4 @@
-"""Scalar functions through SQL, against DuckDB; those computed by pyarrow, in every way they are called. SPEC Q3."""
+"""Scalar functions in SQL against DuckDB. Functions computed by pyarrow are called in every way. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ GROUPS = {"text": TEXT, "numbers": NUMBERS, "times": TIMES}
 
 
 def both(cases: Sequence[str]) -> tuple[str, str]:
-    """The cases as the columns of one query each."""
+    """One query with all cases as columns, for qcore and for DuckDB."""
     pairs = [(case.partition(" | ")[0], case.partition(" | ")[2]) for case in cases]
     ours = [(ours.replace("/MAIL", "|MAIL").replace("MAIL/", "MAIL|"), theirs or ours) for ours, theirs in pairs]
     texts = [", ".join(f"{pair[side]} as x{i}" for i, pair in enumerate(ours)) for side in (0, 1)]
@@ -225,7 +225,7 @@ def test_arrow_functions_everywhere(query: str, threads: int, duck: duckdb.DuckD
 
 
 def test_rows_not_taken_may_fail() -> None:
-    """CASE hides the failures of what it does not choose, of an arrow function's arguments too."""
+    """CASE does not compute values that it does not choose, so they do not fail. Also below an arrow function."""
     table = pa.table({"s": ["61", "xyz", None, "62"] * 1000, "n": [1, 2, 3, 4] * 1000})
     query = """select case when n % 3 = 1 then encode(decode(s, 'hex'), 'base64') else s end as a,
                       case when n % 3 = 1 then to_hex(cast(s as bigint)) end as b from t"""
@@ -271,7 +271,7 @@ def test_power_sign_in_text() -> None:
 
 
 def test_calls_are_counted() -> None:
-    """A function that pyarrow computes shows in the stats of the operator that calls it."""
+    """Calls of functions that pyarrow computes are counted in the stats of their operator."""
     table = pa.table({"s": ["abc", "def"] * 2000})
     result = qcore.sql("select regexp_replace(s, 'b', 'x') as x, upper(s) as y from t", {"t": table}, threads=1)
     result.to_arrow()
@@ -312,7 +312,7 @@ def test_the_page_of_functions_is_current() -> None:
      "list_slice([1, 2, 3], a, n)", "list_extract([1, 2, 3], a)"],
 )  # fmt: skip
 def test_places_and_counts_of_any_size(expression: str, duck: duckdb.DuckDBPyConnection) -> None:
-    """Before the beginning, behind the end, and none or fewer than none."""
+    """Positions before the first and after the last character, and counts of zero or below."""
     rows = [(s, a, n) for s in ("", "x", "abc", "naïve") for a in range(-7, 8) for n in (-5, -2, -1, 0, 1, 2, 9, 2**31)]
     table = pa.table({name: [row[i] for row in rows] for i, name in enumerate("san")})
     duck.register("t", table)
@@ -325,7 +325,7 @@ def test_places_and_counts_of_any_size(expression: str, duck: duckdb.DuckDBPyCon
 
 
 def test_a_date_and_a_time_of_day(duck: duckdb.DuckDBPyConnection) -> None:
-    """Times of day of every unit."""
+    """A date plus a time, for times of every unit."""
     days, clock = [datetime.date(2024, 2, 29), None], [datetime.time(23, 59, 58, 123000), datetime.time(1)]
     table = pa.table({
         "day": days, "us": pa.array(clock, pa.time64("us")), "ms": pa.array(clock, pa.time32("ms")),

@@ -1,4 +1,4 @@
-"""Functions that write numbers out, name types, and make dates of their parts, against DuckDB. SPEC Q2, Q3."""
+"""Functions that format numbers, name types, and make dates from their parts, against DuckDB. SPEC Q2, Q3."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FORMS = ["%f", "%.1f", "%12.3F|", "%-12.2f|", "%+f", "% .0f", "%#.0f", "%012.3f"
 
 @pytest.mark.parametrize("form", FORMS)
 def test_q2_long_decimals_in_forms(form: str) -> None:
-    """They are written as short ones are, which become floats."""
+    """Long decimals are formatted like short ones, which are converted to floats."""
     for number in ("-12.5", "0.25", "1234.75"):
         values = ", ".join([*(["7"] * form.count("%d")), number])
         long, short = (

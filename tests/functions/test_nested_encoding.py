@@ -1,4 +1,4 @@
-"""Bytes of nested values of whole arrays: those of each value by itself, and blocks that are read back. SPEC Q3."""
+"""Bytes of nested values: arrays are encoded like single values, and decoded again. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ IDS = [str(leaf) for leaf, _ in LEAVES]
 
 
 def arrays(leaf: pa.DataType, values: list) -> list[pa.Array]:
-    """Arrays of all nested types over these values, nulls at every level."""
+    """Arrays of all nested types over these values, with nulls at every level."""
     some = [*values, None]
     lists = [None, [], *([value] for value in some), some, *map(list, itertools.combinations(some, 2))]
     structs = [None, *({"a": a, "b": b} for a, b in itertools.product(some, some))]

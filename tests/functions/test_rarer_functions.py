@@ -1,4 +1,4 @@
-"""Functions of texts, paths, numbers, lists and maps that DuckDB's users know, against DuckDB. SPEC Q1, Q3."""
+"""Less common functions of texts, paths, numbers, lists and maps, against DuckDB. SPEC Q1, Q3."""
 
 from __future__ import annotations
 
@@ -95,18 +95,18 @@ def test_subscripts_as_rows() -> None:
 
 
 def test_letters_not_bytes() -> None:
-    """Q1: of a letter of two bytes an edit is one, as in PostgreSQL; DuckDB counts bytes."""
+    """Q1: distances count characters, as in PostgreSQL. DuckDB counts bytes."""
     text = "select levenshtein('naïve', 'naive') a, hamming('é', 'e') b, damerau_levenshtein('ïa', 'aï') c"
     assert answer(text).to_pylist() == [{"a": 1, "b": 1, "c": 1}]
 
 
 def test_a_group_without_a_match() -> None:
-    """Q1: as regexp_extract gives it, the empty text; DuckDB gives null."""
+    """Q1: the result is an empty text, as for regexp_extract. DuckDB returns null."""
     assert answer("select regexp_extract_all('abca', 'a(b)?', 1) a").to_pylist() == [{"a": ["b", ""]}]
 
 
 def test_uuids() -> None:
-    """Q1: one a row, and the same wherever that row's is named."""
+    """Q1: each row has another value, which is the same in all columns that refer to it."""
     made = answer("select a, a as b, gen_random_uuid() as c from (select uuid() as a from range(3000))").to_pydict()
     assert made["a"] == made["b"]
     assert len({*made["a"], *made["c"]}) == 6000
@@ -141,7 +141,7 @@ def test_refused_by_name(text: str, message: str) -> None:
 
 
 def test_cross_product() -> None:
-    """Q3: of rows, some of them null."""
+    """Q3: of columns, some of whose rows are null."""
     text = (
         "select array_cross_product(case when i > 1 then [i, 0, 1] end, [2.0, 3, 4]) as a from t where i < 4 order by i"
     )

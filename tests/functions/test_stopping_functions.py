@@ -1,4 +1,4 @@
-"""Every function stops in the middle of long texts and lists (SPEC V7): looks are timed by processor time."""
+"""Every function can be stopped in the middle of long texts and lists (SPEC V7). Processor time is measured."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def seconds_to_stop(plan: Any) -> float:
 
 
 def best_seconds_to_stop(expr: Expr, most: float) -> float:
-    """The same of a projection of TWICE; of the best run, and of no more runs than it takes to stay below `most`."""
+    """The same for a projection of TWICE. The best of several runs, which end when one is below `most`."""
     plan = PlanBuilder().values(TWICE).project({"x": expr}).build()
     seconds = seconds_to_stop(plan)
     for _ in range(RUNS_MAX - 1):
@@ -109,7 +109,7 @@ HUGE_QUERIES = [f"select count({expression}) from t" for expression in HUGE_CALL
 
 @pytest.mark.parametrize("sql", [*HUGE_QUERIES, "select count(*) from t where length(s) > 9 and s not like '%nee%le'"])
 def test_v7_kernels_look_by_bytes_of_text(sql: str) -> None:
-    """V7: a vector of long texts is long."""
+    """V7: a vector of long texts takes long, so looks depend on bytes."""
     seconds = []
     while len(seconds) < RUNS_MAX and (not seconds or min(seconds) > SECONDS_MAX):
         with Faults() as faults:
@@ -145,7 +145,7 @@ LONG_CALLS = {
 
 @pytest.mark.parametrize("name", LONG_CALLS)
 def test_v7_long_calls_of_functions_stop(name: str) -> None:
-    """V7: looks are as many as the work asks for, and from any of them the query ends with nothing left."""
+    """V7: the number of looks grows with the work. The query can end at each of them, and leaves nothing."""
     sql, least = LONG_CALLS[name]
     with Faults() as faults:
         whole = Session(threads=1).sql(sql, {"t": MANY, "l": LISTS}).to_arrow()
@@ -159,7 +159,7 @@ def test_v7_long_calls_of_functions_stop(name: str) -> None:
 
 
 def test_v7_one_long_value_is_looked_into() -> None:
-    """V7: a single pair of texts, or a single list, that takes for long."""
+    """V7: a single list or pair of texts can take long."""
     table = pa.table({"s": ["ab" * 4000], "l": [list(range(300_000))]})
     for sql in (
         "select levenshtein(s, reverse(s)) from t",
@@ -176,7 +176,7 @@ def test_v7_one_long_value_is_looked_into() -> None:
     "sql", ["select len(range(i)) from t", "select repeat('x', i) from t", "select len(list_resize([1], i)) from t"]
 )
 def test_functions_that_make_much_heed_the_memory_limit(sql: str) -> None:
-    """The error comes before the memory is taken."""
+    """The error is raised before the memory is allocated."""
     table = pa.table({"i": [10**7, 10**7 + 1]})
     with pytest.raises(MemoryLimitError):
         Session(threads=1, memory_limit=10_000_000).sql(sql, {"t": table}).to_arrow()
@@ -193,7 +193,7 @@ LONG_CONSTANTS = (
 
 @pytest.mark.parametrize("sql", LONG_CONSTANTS)
 def test_v7_a_constant_that_takes_long_is_given_up(sql: str) -> None:
-    """V7: it is computed when a driver binds its operators, and its query can be cancelled meanwhile."""
+    """V7: a driver computes it while it binds its operators, and the query can be cancelled meanwhile."""
     began = time.process_time()
     result = Session(threads=1).sql(sql, {"t": pa.table({"i": [1, 2]})})
     task = result.task

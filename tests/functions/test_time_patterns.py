@@ -1,4 +1,4 @@
-"""Patterns of to_char and to_date, as PostgreSQL and Spark write them (SPEC Q3)."""
+"""Patterns of to_char and to_date in PostgreSQL's and Spark's syntax (SPEC Q3)."""
 
 from __future__ import annotations
 

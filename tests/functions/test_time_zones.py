@@ -1,4 +1,4 @@
-"""Timestamps of time zones: parts, truncation, casts and sums by a clock of the zone, against zoneinfo. SPEC Q3."""
+"""Timestamps with time zones: parts, truncation, casts and arithmetic in local time, against zoneinfo. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 def instants() -> list[dt.datetime | None]:
-    """Some through the years, and each half hour around the changes of clocks in 2024; one null."""
+    """Instants of 30 years, each half hour around the clock changes of 2024, and a null."""
     found: list[dt.datetime | None] = [
         dt.datetime(1995 + i, 1 + i % 12, 1 + i % 28, i % 24, 7, 9, 123_000, tzinfo=UTC) for i in range(30)
     ]
@@ -87,7 +87,7 @@ def test_text_has_the_offset() -> None:
 
 @pytest.mark.parametrize("zone", ZONES[:4])
 def test_text_as_an_instant(zone: str) -> None:
-    """By the clocks of the zone, or as far ahead of UTC as the text says; constants and columns alike."""
+    """Text is local time, or has an offset from UTC. Constants and columns give the same."""
     texts = ["2024-07-01 03:30", "2024-07-01T03:30:00.5+02", "2024-07-01 03:30:00-0530", "2024-07-01 03:30Z",
              "2024-07-01", None]  # fmt: skip
     here = ZoneInfo(zone)
@@ -109,7 +109,7 @@ def test_text_as_an_instant(zone: str) -> None:
 
 @pytest.mark.parametrize("zone", ["Europe/Paris", "Asia/Kolkata"])
 def test_constants_of_local_time_beside_instants(zone: str) -> None:
-    """As columns of them are compared: by the clocks of the zone."""
+    """Constants are compared in local time, as columns are."""
     local = dt.datetime(2024, 7, 1, 3, 30)
     when = local.replace(tzinfo=ZoneInfo(zone))
     table = pa.table({"w": pa.array([when, when - HOUR], pa.timestamp("us", zone))})
@@ -124,7 +124,7 @@ def test_constants_of_local_time_beside_instants(zone: str) -> None:
 
 @pytest.mark.parametrize("zone", ZONES[:4])
 def test_local_time_as_an_instant(zone: str) -> None:
-    """One that a clock shows twice is the later; one that it skips is moved on by as much as it skips."""
+    """A local time that occurs twice is the later instant. One that is skipped moves forward by the skipped time."""
     local = [when and when.replace(tzinfo=None) for when in instants()]
     batch = pa.record_batch({"w": pa.array(local, pa.timestamp("us"))})
     got = evaluate(batch, col("w").cast(pa.timestamp("us", zone))).column(0).to_pylist()
@@ -157,7 +157,7 @@ def test_truncation_is_of_local_time(zone: str) -> None:
      ("America/New_York", (2021, 11, 7)), ("Africa/Monrovia", (1972, 1, 7))],
 )  # fmt: skip
 def test_truncation_where_a_clock_is_set_back(zone: str, night: tuple[int, int, int]) -> None:
-    """A time that a clock shows twice stays the one of the two that it is, when cut to less than an hour."""
+    """A local time occurs twice. Truncation below an hour keeps it the first or the second."""
     middle = int(dt.datetime(*night, tzinfo=dt.UTC).timestamp())
     instants = pa.array([(middle + n * 607) * 10**6 + 7 for n in range(-150, 150)], pa.timestamp("us", zone))
     table = pa.table({"x": instants})
@@ -200,7 +200,10 @@ SPANS = [
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
 def test_intervals_over_a_change_of_clocks(zone: str) -> None:
-    """Q3: hours come last where all parts go forward, else first. Days are of 24 hours where a time is shown twice."""
+    """Q3: hours are added last if all parts are positive, else first.
+
+    Where a local time occurs twice, days have 24 hours.
+    """
     days = ((1, 31), (2, 29), (3, 31), (4, 28), (5, 3), (8, 6), (9, 4), (10, 27), (11, 3))
     hours = [dt.datetime(2024, month, day, hour, 30, tzinfo=UTC) for month, day in days for hour in range(24)]
     table = pa.table({"x": pa.array([*hours, None], pa.timestamp("us", zone))})
@@ -216,7 +219,7 @@ def test_intervals_over_a_change_of_clocks(zone: str) -> None:
 
 
 def test_intervals_of_a_column_move_instants() -> None:
-    """Q3: of instants shown in UTC hours come first where a part goes back; of local times never."""
+    """Q3: for instants in UTC hours are added first if a part is negative, for local times never."""
     spans = [(-1, -1, -5 * 3600 * 10**9), (1, 1, 5 * 3600 * 10**9), (0, 1, -3600 * 10**9), (-6, 4, 4 * 3600 * 10**9)]
     when = dt.datetime(2024, 3, 1, 2)
     table = pa.table({
@@ -246,7 +249,7 @@ def test_in_sql() -> None:
 
 
 def test_at_time_zone() -> None:
-    """SQL's AT TIME ZONE: a local time there as an instant, an instant as what a clock there shows."""
+    """AT TIME ZONE of SQL converts a local time to an instant, and an instant to a local time."""
     noon = dt.datetime(2024, 7, 1, 12)
     instant = pa.array([noon.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))
     table = pa.table({"n": pa.array([noon], pa.timestamp("us")), "w": instant})
@@ -279,7 +282,7 @@ def test_at_time_zone() -> None:
 )
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
 def test_sql_as_duckdb(listed: str, zone: str) -> None:
-    """Instants beside constants, and AT TIME ZONE both ways, in sessions of several zones."""
+    """Instants compared with constants, and AT TIME ZONE both ways, in sessions with several zones."""
     text = f"select {listed} from t"
     moments = [when and when.replace(tzinfo=None) for when in instants()]
     table = pa.table({"w": pa.array(instants(), pa.timestamp("us", "UTC")), "n": pa.array(moments, pa.timestamp("us"))})

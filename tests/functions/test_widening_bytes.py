@@ -1,4 +1,4 @@
-"""Bytes of nested values that are equal for equal values of all types that widen into each other. SPEC D6."""
+"""Nested values as bytes, which are equal for equal values of all types that widen into each other. SPEC D6."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHAINS: dict[str, tuple[list[Any], list[pa.DataType]]] = {
 
 
 def of_type(values: list[Any], type_: pa.DataType) -> list[Any]:
-    """Dates as midnights where the type is that of moments."""
+    """The values for the type: dates become midnights for timestamps."""
     if not pa.types.is_timestamp(type_):
         return values
     return [None if day is None else dt.datetime.combine(day, dt.time()) for day in values]
@@ -63,7 +63,7 @@ def test_equal_values_of_all_types_have_equal_bytes(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CHAINS if name not in ("nulls", "text")])
 def test_the_order_is_that_of_one_type(name: str) -> None:
-    """An independent check: nested_bytes of the values in the widest type."""
+    """An independent check with nested_bytes of the values in the widest type."""
     values, types = CHAINS[name]
     numbers = [value for value in values if value is not None]
     expected = nested_bytes(pa.array([[one] for one in of_type(numbers, types[-1])], pa.list_(types[-1]))).to_pylist()
@@ -94,7 +94,7 @@ def test_floats_and_nan() -> None:
     ],
 )
 def test_values_that_the_wider_type_lacks(value: int, narrow: pa.DataType, wide: pa.DataType) -> None:
-    """D6: never another value than was given."""
+    """D6: an error, and not another value."""
     given = Decimal(value) if pa.types.is_decimal(narrow) else value
     raw = widening_bytes(pa.array([[given]], pa.list_(narrow)))
     with pytest.raises(SchemaChangeError, match=r"column 'c' changed to list<.*cast it"):

@@ -11,7 +11,7 @@ from qcore_ext.ground.dispatch import use_level
 
 @pytest.fixture(params=[2, 3, 4])
 def level(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Each x86-64 level that the processor supports, in use for one test."""
+    """Each x86-64 level that the processor supports. Its kernels are used in one test."""
     if not use_level(request.param):
         pytest.skip(f"this processor does not support x86-64-v{request.param}")
     yield request.param

@@ -12,7 +12,7 @@ from qcore_testing.units import release_arrow
 
 
 class Pool:
-    """Stands for pyarrow's default pool, and counts calls."""
+    """Replaces pyarrow's default pool, and counts calls."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.n_calls = 0

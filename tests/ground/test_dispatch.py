@@ -1,4 +1,4 @@
-"""The choice of an instruction set, once for all kernels. SPEC H1."""
+"""One choice of the instruction set holds for all kernels. SPEC H1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors say of failures and of objects whose names and texts may raise (SPEC D9)."""
+"""Texts of errors, also for objects whose names and texts raise (SPEC D9)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qcore_ext.ground.error_text import class_name, explain_failure, is_interrup
 
 
 class Untellable(Exception):
-    """Its texts raise."""
+    """An object whose str() and repr() raise."""
 
     def __str__(self) -> str:
         raise ValueError
@@ -27,7 +27,7 @@ class Renaming(type):
 
 
 class Renamed(metaclass=Renaming):
-    """Its class's name raises."""
+    """An object whose class raises when its name is read."""
 
 
 def test_names_are_read_past_the_metaclass() -> None:
@@ -65,7 +65,7 @@ def test_ctrl_c_in_a_text_is_raised() -> None:
 
 @pytest.mark.parametrize("kind", [PlanError, ExecutionError, SchemaChangeError, MemoryLimitError])
 def test_own_errors_keep_their_class_and_say_where(kind: type[Exception]) -> None:
-    """D9: operator, node and what it was doing; an error that says so already is not changed."""
+    """D9: operator, node and action are added, unless the error names them already."""
     error = kind("no such thing")
     explained = explain_failure(error, "Filter", "7", "reading split 3")
     assert explained is error
@@ -94,7 +94,7 @@ def test_other_errors_become_the_cause(error: BaseException, kind: type[Exceptio
 
 
 def test_the_end_of_an_operator_is_named() -> None:
-    """D9: what close raises is always an ExecutionError that names close."""
+    """D9: an error in close becomes an ExecutionError that names close."""
     explained = explain_failure(PlanError("bad"), "Sink", "2", ending="close")
     assert type(explained) is ExecutionError
     assert str(explained) == "Sink (node 2) failed in close(): PlanError: bad"

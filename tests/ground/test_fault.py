@@ -1,4 +1,4 @@
-"""Fault sites: passes are counted, and one of them fails. SPEC D9."""
+"""Fault sites count their passes and make one of them fail. SPEC D9."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reserve(times: int) -> None:
 @pytest.mark.parametrize("name", FROM_PYTHON)
 @pytest.mark.parametrize("nth", [1, 3])
 def test_the_nth_pass_of_a_site_fails(name: str, nth: int) -> None:
-    """D9: that pass alone, and of that site alone."""
+    """D9: no other pass and no other site fails."""
     with Faults(name, nth) as faults:
         for number in range(1, 6):
             for other in FROM_PYTHON:

@@ -1,4 +1,4 @@
-"""The grouping kernels give the same in every instruction set. SPEC H1."""
+"""The grouping kernels of all instruction sets give the same results. SPEC H1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_levels_agree(level: int, n_rows: int, n_groups: int) -> None:
 
 
 def test_a_null_and_a_zero_of_one_slot_are_two_groups(level: int) -> None:
-    """Both have the same word; among so many pairs some have hashes of one slot."""
+    """Null and zero are packed into the same word. Some pairs have hashes with the same slot."""
     for seed in range(40):
         rng = np.random.default_rng(seed)
         firsts = rng.choice(2**31 - 1, 400, replace=False).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Mutexes: what they guard has a name, and none is taken while another is held (SPEC G3)."""
+"""Mutexes: the names of what they protect, and no mutex is locked while another is held (SPEC G3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUERY = "select k, sum(v) as s from t group by k order by k"
 
 
 def test_no_lock_is_taken_below_another() -> None:
-    """G3: over exchanges, aggregations and sorts with several threads."""
+    """G3: exchanges, aggregations and sorts with several threads."""
     before = lock_misuses()
     for _ in range(3):
         qcore.sql(QUERY, {"t": TABLE}, threads=3).to_arrow()

@@ -1,4 +1,4 @@
-"""Accounts: what is reserved, what the limit refuses."""
+"""Accounts, their limits, and the pool of memory blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qcore_testing.units import GrowingBuffer
 
 
 def run_alone(code: str) -> None:
-    """Run a program, which prints "ok" at its end, in a process whose pool no other test has used."""
+    """Run a program that prints "ok" at its end, in a process with a fresh pool."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
@@ -45,7 +45,7 @@ def test_trim_pool_gives_idle_blocks_back() -> None:
 
 
 def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
-    """Above 256 MiB the pool keeps what a query needed, so that the next one gets no fresh pages, and not more."""
+    """Above 256 MiB the pool keeps as much memory as was used at once. The next query then needs no fresh pages."""
     code = """if True:
         import gc, pyarrow as pa
         from qcore_ext.data.capsule import PyBatch
@@ -68,7 +68,7 @@ def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
 
 
 def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
-    """Blocks in use and idle ones together are no more than were in use at once, beside the 256 MiB that stay."""
+    """Used and idle blocks together have at most the peak of use, or 256 MiB."""
     code = """if True:
         import pyarrow as pa
         from qcore_ext.data.capsule import PyBatch
@@ -92,7 +92,7 @@ def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
 
 
 def test_a_buffer_that_grows_takes_a_larger_idle_block_and_grows_in_it() -> None:
-    """A structure that doubles its buffers finds the block it left the last time, and copies its bytes once."""
+    """A structure that doubles its buffers finds the block of its last run, and copies its bytes once."""
     code = """if True:
         from qcore_ext.ground.memory import Account, live_counts
         from qcore_testing.units import GrowingBuffer
@@ -134,7 +134,7 @@ def test_a_buffer_that_cannot_grow_in_its_block_stays_as_it_is() -> None:
 
 
 def test_a_large_idle_block_is_not_freed_for_a_few_kilobytes() -> None:
-    """Only a block of which at least half is above what is kept is freed."""
+    """A block is freed only if at least half of it exceeds the bytes that are kept."""
     code = """if True:
         from qcore_ext.ground.memory import Account, live_counts
         from qcore_testing.units import GrowingBuffer
@@ -153,7 +153,7 @@ def test_a_large_idle_block_is_not_freed_for_a_few_kilobytes() -> None:
 
 
 def test_bytes_of_blocks_that_buffers_have_not_grown_into_are_bounded() -> None:
-    """They cannot make way for other blocks, so they are at most the 256 MiB that may stay idle in any case."""
+    """These bytes cannot be used for other blocks, so there are at most 256 MiB of them."""
     code = """if True:
         from qcore_ext.ground.memory import Account
         from qcore_testing.units import GrowingBuffer

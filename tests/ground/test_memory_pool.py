@@ -1,4 +1,4 @@
-"""Memory that queries share: limits, what is kept beside them, counts (SPEC V7)."""
+"""Memory that queries share: limits, bytes kept outside of queries, counts (SPEC V7)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_limit_may_change(limit: int) -> None:
 
 
 def test_kept_bytes_leave_queries_the_rest() -> None:
-    """V7: until the object that keeps them is gone."""
+    """V7: until the object that keeps the bytes is freed."""
     pool = MemoryPool(100 * KIB)
     kept = pool.keep(70 * KIB)
     assert (kept.n_bytes, pool.kept_bytes, pool.reserved_bytes) == (70 * KIB, 70 * KIB, 0)

@@ -1,4 +1,4 @@
-"""The look-up kernels give the same in every instruction set. SPEC H1."""
+"""The look-up kernels of all instruction sets give the same results. SPEC H1."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ print(sum(batch.num_rows for p in (0, 1) for batch in buffers.reader(p)))
 
 
 def test_many_children_run_queries_of_their_own_while_their_parent_is_busy() -> None:
-    """The locks that the parent's threads hold at the fork are free in the child; its session's memory is its own."""
+    """Locks that the parent's threads hold are free in a forked child. The child's session has its own memory."""
     done = run_script(
         """
 session = qcore.Session(threads=2, session_memory_limit=1 << 28)
@@ -165,7 +165,7 @@ batches.close()
 
 
 def test_wake_ups_of_a_parents_drivers_do_not_hang_a_child() -> None:
-    """Whatever lock a thread of the parent held at the fork. Without renewed locks 10 of 40 children hung."""
+    """The parent may hold any lock when it forks. Without renewed locks 10 of 40 children hung."""
     done = run_script(
         """
 from qcore_ext.execution.scheduler import Scheduler
@@ -284,7 +284,7 @@ atexit.register(last)
 
 
 def test_leaving_does_not_wait_for_operators_that_sleep() -> None:
-    """Three tasks asleep for 100 s: the interpreter leaves after one grace, not one a task and a thread."""
+    """Three tasks sleep for 100 s. The interpreter waits one second in all, not one for each task or thread."""
     begun = time.monotonic()
     done = run_script(
         """

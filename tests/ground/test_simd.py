@@ -1,4 +1,4 @@
-"""Every instruction set the processor has gives the same answers. SPEC H1."""
+"""The kernels of all instruction sets of the processor give the same results. SPEC H1."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ POSITION_TYPES = {
 @pytest.mark.parametrize("null_share", [0.0, 0.2])
 @pytest.mark.parametrize("pattern", ["few", "half", "most", "all but one", "a block"])
 def test_rows_by_position(level: int, n: int, null_share: float, pattern: str) -> None:
-    """Rows that follow each other are copied together, others one by one; decimals are narrowed on the way."""
+    """Consecutive rows are copied together, others one by one. Decimals are narrowed meanwhile."""
     rows, rng = np.arange(n), np.random.default_rng(n)
     share = {"few": 0.02, "half": 0.5, "most": 0.97}.get(pattern, 1.1)
     kept = rng.random(n) < share

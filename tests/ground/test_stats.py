@@ -1,4 +1,4 @@
-"""What operators did, as their driver counted it (SPEC V14)."""
+"""The counters of operators (SPEC V14)."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_nothing_is_counted_before_it_runs() -> None:
 
 
 def test_a_tick_is_a_share_of_a_nanosecond() -> None:
-    """0 until the counter's rate is known, or where the monotonic clock times operators."""
+    """The length of a tick in ns. It is 0 if the rate is not known yet, or if the monotonic clock is used."""
     time.sleep(0.25)
     assert 0.0 <= tick_nanos() < 100.0

@@ -1,4 +1,4 @@
-"""The exceptions of the engine: their kinds and what they say (SPEC D9)."""
+"""The exceptions of the engine: classes and messages (SPEC D9)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_errors_of_operators_name_them() -> None:
 
 
 def test_an_untold_error_names_the_operator_once_it_is_known() -> None:
-    """D9: it is made before anything runs."""
+    """D9: the error object is created before the task runs."""
     error = UntoldError()
     text = str(error)
     error.operator, error.node_id = "Scan", "7"

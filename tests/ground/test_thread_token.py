@@ -1,4 +1,4 @@
-"""Threads that sleep until the engine wakes them, in a driver's turn too (SPEC V7)."""
+"""Threads that sleep until the engine wakes them, also within a driver's turn (SPEC V7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from qcore_testing.operators import Nap
 
 
 def test_v7_a_driver_goes_on_from_when_it_is_woken() -> None:
-    """V7: not only from when its thread is awake. Who woke it may stop then, and nobody would seem to go on."""
+    """V7: it counts as running before its thread is awake.
+
+    Otherwise no driver would count as running if its waker stopped.
+    """
     memory = MemoryPool(1 << 20)
     for _ in range(100):
         nap = Nap(memory)

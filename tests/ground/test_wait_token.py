@@ -1,4 +1,4 @@
-"""Wait lists and wait sets: who is fired, how often, and which references are kept. SPEC V6, G3."""
+"""Wait lists and wait sets: the tokens that are fired, how often, and the references that are kept. SPEC V6, G3."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_list_that_is_freed_drops_its_tokens() -> None:
 
 
 def test_taking_moves_all_tokens() -> None:
-    """A token that is added after the list was taken waits for the next time."""
+    """A token that is added after the list was taken is not fired with it."""
     waiting, (early, late) = TokenList(), tokens(2)
     waiting.add(early)
     taken = waiting.take()
@@ -151,7 +151,7 @@ def test_a_fault_while_a_slot_is_made_adds_nothing() -> None:
 
 
 def test_threads_add_and_fire_without_losing_a_token() -> None:
-    """A token that was added is fired by the next fire, or was by an earlier one; no slot is counted twice."""
+    """Each added token is fired by a later call, or by one at the same time. No slot is counted twice."""
     waiting = TokenSet()
     added = [tokens(3 * CHUNK) for _ in range(4)]
 

@@ -1,4 +1,7 @@
-"""Join drivers that stop early, fail or never start: no hang, no leak, no wrong row. SPEC V7, V8, V15, D8, D9."""
+"""Join drivers that stop early, fail or never start do not hang, leak or return wrong rows.
+
+SPEC V7, V8, V15, D8, D9.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ BUILD = pa.table(
 
 
 def parts(kind, memory, drivers=1, build=BUILD, probe=PROBE, keys=("p", "b")):
-    """A bridge, its build sinks and its probes."""
+    """A bridge, its HashBuild operators and its HashProbe operators."""
     bridge = JoinBridge(kind, drivers, drivers, False, build.schema, probe.schema)
     sinks = [HashBuild("build", memory, bridge, [keys[1]], build.column_names) for _ in range(drivers)]
     output = output_of(kind, probe.column_names, build.column_names)
@@ -36,7 +39,7 @@ def parts(kind, memory, drivers=1, build=BUILD, probe=PROBE, keys=("p", "b")):
 @pytest.mark.parametrize("drivers", [1, 2, 3, 8])
 @pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
 def test_limit_above_an_outer_join_does_not_hang(kind, drivers):
-    """V8: the driver whose limit is full leaves the barrier that the others wait at."""
+    """V8: the driver whose limit is full leaves the barrier, so that the other drivers pass it."""
     state = LimitState(7)
     batches = hash_join(
         PROBE, BUILD, kind, ["p"], ["b"], drivers, 500, after=lambda memory: [Limit("limit", memory, state)]
@@ -45,7 +48,7 @@ def test_limit_above_an_outer_join_does_not_hang(kind, drivers):
 
 
 def test_probe_waits_for_the_last_build_driver():
-    """V15: blocked until the table is published, then resumed."""
+    """V15: the probe is blocked until the table is published, and then resumes."""
     memory = Account()
     bridge = JoinBridge("inner", 2, 1, False, BUILD.schema, PROBE.schema)
     sinks = [HashBuild("build", memory, bridge, ["b"], ["v"]) for _ in range(2)]
@@ -72,7 +75,7 @@ def test_probe_waits_for_the_last_build_driver():
 
 
 def test_failed_build_driver_releases_the_probe():
-    """D9: the prober of a build that fails ends; it does not wait for ever."""
+    """D9: if a build driver fails, the probe drivers end and do not wait forever."""
     memory = Account()
     _, (first, second), (one, two) = parts("left", memory, 2)
     wrong = pa.table({"b": pa.array(["x"]), "v": pa.array(["y"])})
@@ -94,7 +97,7 @@ def test_failed_build_driver_releases_the_probe():
 
 
 def test_build_drivers_of_different_schemas():
-    """D6, G8: the table is of the widest types, whichever driver saw them; rows of all drivers match."""
+    """D6, G8: the table has the widest types of all drivers, and rows of all drivers match."""
     narrow = pa.table({"b": pa.array(range(3000)), "v": pa.array(range(3000), pa.int16())})
     wide = pa.table({"v": pa.array([2**40 + i for i in range(3000)]), "b": pa.array(range(3000))})
     for first, second in ((narrow, wide), (wide, narrow)):
@@ -109,7 +112,7 @@ def test_build_drivers_of_different_schemas():
 
 
 def test_build_stops_when_every_probe_has_left():
-    """V8: closed probes leave; the build driver ends without a table."""
+    """V8: when all probe drivers have closed, the build driver ends without a table."""
     memory = Account()
     bridge, (sink,), (probe,) = parts("inner", memory)
     run_chain([probe, Limit("limit", memory, LimitState(0))], PROBE)
@@ -120,7 +123,7 @@ def test_build_stops_when_every_probe_has_left():
 
 @pytest.mark.parametrize("kind", ["inner", "left_semi", "right", "right_semi", "right_anti"])
 def test_empty_build_side_ends_the_probe_at_once(kind):
-    """V8: upstream of the probe is abandoned before it gives anything."""
+    """V8: the probe reads no row."""
     memory = Account()
     _, (sink,), (probe,) = parts(kind, memory)
     run_chain([sink], BUILD.slice(0, 0))
@@ -130,7 +133,7 @@ def test_empty_build_side_ends_the_probe_at_once(kind):
 
 @pytest.mark.parametrize("kind", ["left", "full", "left_anti"])
 def test_no_build_batch_at_all(kind):
-    """The build side's types come from its declared schema."""
+    """The types of the build columns are those of the declared schema."""
     memory = Account()
     _, (sink,), (probe,) = parts(kind, memory)
     run_chain([sink], [])
@@ -139,7 +142,7 @@ def test_no_build_batch_at_all(kind):
 
 @pytest.mark.parametrize("kind", ["right", "full", "right_anti"])
 def test_no_probe_batch_at_all(kind):
-    """The probe side's types come from its declared schema."""
+    """The types of the probe columns are those of the declared schema."""
     memory = Account()
     _, (sink,), (probe,) = parts(kind, memory)
     run_chain([sink], BUILD)
@@ -168,7 +171,7 @@ def test_key_types_must_agree():
 
 @pytest.mark.parametrize("limit", [200_000, 400_000, 700_000])
 def test_build_out_of_memory_leaves_nothing(limit):
-    """D9: the error is the build's; the probe ends; every byte is given back."""
+    """D9: the build raises the error, the probe ends, and all bytes are released."""
     memory = Account(None, limit)
     _, (sink,), (probe,) = parts("inner", memory)
 
@@ -181,7 +184,7 @@ def test_build_out_of_memory_leaves_nothing(limit):
 
 
 def test_results_outlive_the_join():
-    """Output batches hold the table's columns and the strings' heaps."""
+    """Output batches keep the columns and string heaps of the table alive."""
     memory = Account()
     _, (sink,), (probe,) = parts("inner", memory)
     run_chain([sink], BUILD)

@@ -1,4 +1,4 @@
-"""HashBuild alone: which rows and columns it keeps. Its table is read back through a probe. SPEC V15, G8, D6."""
+"""The rows and columns that HashBuild keeps. A probe reads its table. SPEC V15, G8, D6."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_PROBE = pa.schema([("p0", pa.int64()), ("p1", pa.string())])
 def rows_kept(
     kind: str, keys: list[str], payload: list[str], batches: Any, schema: pa.Schema | None, n_keys: int = 1
 ) -> pa.Table:
-    """What the table has: no probe row comes, so an outer join gives every build row."""
+    """The rows of the table. There are no probe rows, so an outer join returns all build rows."""
     memory = Account()
     bridge = JoinBridge(kind, 1, 1, False, schema, NO_PROBE)
     names = list(dict.fromkeys([*keys, *payload]))
@@ -39,7 +39,7 @@ def rows_kept(
 @pytest.mark.parametrize("n_rows", SIZES[1:])
 @pytest.mark.parametrize("kind", ["right", "full", "right_anti"])
 def test_every_row_and_the_columns_asked_for(kind: str, n_rows: int) -> None:
-    """Rows with null keys too, keys first, each column once."""
+    """Rows with null keys are kept. Keys come first, and each column is kept once."""
     table = random_table(1, n_rows, {"a": pa.string(), "k": pa.int64(), "b": pa.float64(), "unused": pa.int8()}, 0.2)
     got = rows_kept(kind, ["k"], ["b", "k", "a"], table.to_batches(max_chunksize=700), table.schema)
     assert got.column_names == ["k", "b", "a"]
@@ -57,7 +57,7 @@ def test_columns_of_every_type(type_: pa.DataType) -> None:
 @pytest.mark.parametrize("selected", [False, True])
 @pytest.mark.parametrize("layout", ["plain", "dictionary", "null"])
 def test_rows_that_cannot_match_are_dropped(layout: str, selected: bool) -> None:
-    """An inner join's store has no row with a null key: seen in the bytes that it reserves."""
+    """An inner join keeps no row with a null key. Its peak of reserved bytes shows it."""
     n_rows = 200_000
     ids = pa.array(range(n_rows), pa.int64())
     keys = pa.array([None if row % 100 else row for row in range(n_rows)], pa.int64())
@@ -101,7 +101,7 @@ def test_several_keys_one_of_them_null() -> None:
 
 
 def test_types_may_widen_between_batches() -> None:
-    """D6: rows kept before are widened; columns are found by name."""
+    """D6: kept rows are widened, and columns are found by name."""
     first = pa.record_batch({"k": [1, 2], "v": pa.array([10, None], pa.int16())})
     second = pa.record_batch({"v": pa.array([2**40], pa.int64()), "w": ["?"], "k": [3]})
     got = rows_kept("right", ["k"], ["v"], [first, second], first.schema)

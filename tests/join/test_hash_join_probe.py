@@ -38,7 +38,7 @@ KEY_TYPES = {
 def tables(
     types: list[pa.DataType], n_probe: int, n_build: int, n_distinct: int | None, nulls: float, seed: int = 0
 ) -> tuple[pa.Table, pa.Table, list[str], list[str]]:
-    """A probe and a build table whose keys are drawn from one pool."""
+    """A probe table and a build table with keys from the same values."""
     n_keys = len(types)
     pool = random_table(seed, max(n_distinct or max(n_probe, n_build), 1), types, null_share=0.0, extremes=True)
     if pool.column(0).type != pa.string_view():
@@ -107,7 +107,7 @@ def test_many_rows_and_drivers(duck, types, kind, drivers):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_null_free_build_keys_for_not_in(duck, kind):
-    """Without nulls on the build side NOT IN and IN know more."""
+    """Without nulls in the build keys NOT IN and IN are never null for a probe key that is not null."""
     probe, build, probe_keys, build_keys = tables([pa.int32()], 3000, 500, 400, 0.0)
     nullable = pa.compute.if_else(pa.compute.equal(pa.compute.bit_wise_and(probe["p_number"], 1), 0), probe["p0"], None)
     probe = probe.set_column(0, "p0", nullable)
@@ -116,7 +116,7 @@ def test_null_free_build_keys_for_not_in(duck, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_70000_dense_unique_keys(duck, kind):
-    """Dense keys in order: ranks without row numbers, and every probe row matches."""
+    """The keys ascend and are dense, so ranks need no row numbers. Every probe row matches."""
     build = pa.table({"b0": pa.array(range(70000), pa.int64()), "b_v": pa.array(range(0, 140000, 2), pa.int32())})
     probe = pa.table({"p0": pa.array(np.random.default_rng(3).integers(0, 70000, 20000)), "p_v": range(20000)})
     check(duck, probe, build, kind, ["p0"], ["b0"], drivers=2, batch_rows=16384)

@@ -1,4 +1,4 @@
-"""Joins with a further condition, and nested-loop joins, against DuckDB. SPEC V13, Q2."""
+"""Joins with an additional condition, and nested-loop joins, against DuckDB. SPEC V13, Q2."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CONDITIONAL_KINDS = [kind for kind in KINDS if not kind.startswith("null_aware")
 
 
 def less_than(schema):
-    """p_v < b_v."""
+    """The condition p_v < b_v."""
     return compile_predicate(col("p_v") < col("b_v"), pa.schema(schema))
 
 
 def never(schema):
-    """p_v < b_v - 1000000."""
+    """The condition p_v < b_v - 1000000, which no pair fulfils."""
     return compile_predicate(col("p_v") < col("b_v") - 1_000_000, pa.schema(schema))
 
 
@@ -83,7 +83,7 @@ def test_cross_join(duck, kind, n_probe, n_build):
 
 @pytest.mark.parametrize("condition", [None, less_than], ids=["plain", "condition"])
 def test_output_batches_of_many_matches_are_bounded(condition):
-    """V13: one input batch, 2,500,000 pairs, batches of at most 65,536."""
+    """V13: one probe batch has 2,500,000 pairs. They are returned in batches of at most 65,536."""
     probe = pa.table({"p_k": pa.array([1] * 2500), "p_v": pa.array([1] * 2500)})
     build = pa.table({"b_k": pa.array([1] * 1000), "b_v": pa.array([2] * 1000)})
     batches = hash_join(probe, build, "inner", ["p_k"], ["b_k"], condition=condition)

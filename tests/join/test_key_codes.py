@@ -1,4 +1,4 @@
-"""Join keys as codes: every codable type, the ends of ranges, several keys in one code. SPEC Q2."""
+"""Join keys as codes: all types that have codes, ends of ranges, and several keys in one code. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_values_in_and_beside_the_range(type_: pa.DataType) -> None:
 
 @pytest.mark.parametrize("n_rows", [0, 1, 2047, 2048, 2049])
 def test_several_keys_in_one_code(n_rows: int) -> None:
-    """Parts of eight, seven and ten bits, negative values among them, nulls in each."""
+    """Fields of eight, seven and ten bits, with negative values and nulls in each."""
     rng = np.random.default_rng(n_rows)
 
     def side(low: int) -> pa.Table:

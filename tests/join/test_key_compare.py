@@ -1,4 +1,4 @@
-"""Keys with equal hashes: equal values match, others do not. The hashes collide by construction. SPEC Q2."""
+"""Keys with equal hashes match only if their values are equal. The test computes the collisions. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def matches(build: pa.Table, probe: pa.Table) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("position", [0, 2])
 @pytest.mark.parametrize("type_", VALUES, ids=str)
 def test_each_type_beside_keys_that_collide(type_: pa.DataType, position: int) -> None:
-    """The third key is equal: two others with one hash must still tell the rows apart."""
+    """Two of three keys differ but have one hash.
+
+    The third key is equal, so the comparison must find the difference.
+    """
     pairs = [(1, 2), colliding_pair(1, 2, 77)]
     if position == 2:
         assert hash_row(pairs[0]) == hash_row(pairs[1])
@@ -63,7 +66,7 @@ def test_each_type_beside_keys_that_collide(type_: pa.DataType, position: int) -
 
 @pytest.mark.parametrize("n_rows", [1, 2, 700])
 def test_strings_of_one_hash(n_rows: int) -> None:
-    """Twelve bytes that differ in prefix and tail; each has its own group, found whatever stands before it."""
+    """Pairs of 12-byte strings with one hash. Each string has a group, found in any order of insertion."""
     values = [b"%012d" % (n_rows + number) for number in range(n_rows)]
     others = [colliding_bytes(value, b"zz%02d" % (number % 100)) for number, value in enumerate(values)]
     assert all(hash_text(value) == hash_text(other) for value, other in zip(values, others, strict=True))
@@ -77,7 +80,7 @@ def test_strings_of_one_hash(n_rows: int) -> None:
 
 
 def test_decimals_of_one_hash() -> None:
-    """Both words of a 128-bit value are compared."""
+    """The comparison reads both words of 128-bit values."""
     low, high, found = 5, 1, []
     for other in range(6, 2000):
         turned = as_int64(high + 31 * (mix(low) - mix(other)) & WORD)

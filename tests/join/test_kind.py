@@ -1,4 +1,4 @@
-"""What a join of each kind gives, row by row, over sides small enough to be written out. SPEC Q2."""
+"""The rows that each kind of join returns, for small inputs whose results are written out. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that a join gives: which, in which order and under which names, and nulls where a side has no row."""
+"""The columns that a join returns: their selection, order and names, and nulls for a side without a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUILD = pa.table({"k": [3, 1, 5], "y": [30.5, 10.5, None], "z": ["c", "a", "e"]}
 
 
 def join(kind: str, output: list[tuple[str, str, str]], probe: Any = PROBE, build: pa.Table = BUILD) -> pa.Table:
-    """`probe` is a table, or a queue whose batches select rows."""
+    """Join `probe`, a table or a queue of batches with selections, with `build`."""
     memory = Account()
     bridge = JoinBridge(kind, 1, 1, False, build.schema, PROBE.schema)
     chain: list[Any] = [HashProbe("probe", memory, bridge, ["k"], output)]
@@ -64,7 +64,7 @@ def test_missing_rows_are_null() -> None:
 
 @pytest.mark.parametrize("kind", ["inner", "left", "left_semi", "left_anti", "mark"])
 def test_selected_probe_rows(kind: str) -> None:
-    """Row numbers of a pair count all rows of the batch; only selected ones come."""
+    """Pairs hold row numbers of the whole batch. Only selected rows are returned."""
     n_rows = 5000
     probe = pa.table({"k": [row % 7 for row in range(n_rows)], "x": [f"row {row}, long text" for row in range(n_rows)]})
     memory = Account()

@@ -1,4 +1,4 @@
-"""Pairs in the order of the probe's rows, then of the build's; batches that fill up within a group. SPEC V13, Q2."""
+"""Pairs are in the order of the probe rows, then of the build rows. A batch may end within a group. SPEC V13, Q2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAIRS_MAX = 65_536
 
 
 def pairs_of(probe_keys: np.ndarray, build_keys: np.ndarray, kind: str = "inner") -> list[pa.RecordBatch]:
-    """Batches with the row numbers of both sides; keys below 0 are null."""
+    """Batches with the row numbers of both sides. Keys below 0 are null."""
     sides = [
         pa.table({name: pa.array(keys, mask=keys < 0), f"{name}_row": np.arange(len(keys))})
         for name, keys in (("p", probe_keys), ("b", build_keys))
@@ -53,7 +53,7 @@ def test_pairs_in_order(kind: str, n_rows: int, spread: int, unique: bool) -> No
 @pytest.mark.parametrize("kind", ["inner", "left"])
 @pytest.mark.parametrize("n_matches", [PAIRS_MAX - 1, PAIRS_MAX, PAIRS_MAX + 1])
 def test_a_batch_fills_within_a_group(kind: str, n_matches: int) -> None:
-    """V13: the next batch goes on where this one ended."""
+    """V13: the next batch continues after the last pair."""
     build = np.concatenate([np.full(n_matches, 7), [8, 8]])
     probe = np.array([8, 7, 9, 7, 8])
     batches = pairs_of(probe, build, kind)
@@ -62,7 +62,7 @@ def test_a_batch_fills_within_a_group(kind: str, n_matches: int) -> None:
 
 
 def test_small_batches_of_pairs_are_moved_to_small_buffers() -> None:
-    """Few of many rows match: their row numbers and values stay right."""
+    """Few of many rows match. Their row numbers and values stay right."""
     probe = np.arange(50_000)
     for build in (np.arange(49_000, 60_000), np.array([49_999] * 3), np.arange(0, 50_000, 49)):
         assert rows_of(pairs_of(probe, build)) == expected_pairs(probe, build, False)
@@ -71,7 +71,7 @@ def test_small_batches_of_pairs_are_moved_to_small_buffers() -> None:
 @pytest.mark.parametrize("kind", ["right", "full", "right_semi", "right_anti"])
 @pytest.mark.parametrize("unique", [True, False])
 def test_build_rows_are_marked_by_group(kind: str, unique: bool) -> None:
-    """Every row of a group that was found, and no other."""
+    """All rows of the groups that were found are marked, and no others."""
     rng = np.random.default_rng(3)
     build = rng.permutation(3000) if unique else rng.integers(0, 1500, 3000)
     probe = rng.integers(-5, 700, 2100)

@@ -1,4 +1,4 @@
-"""Dense keys as a bitmap with ranks: the borders of its words, gaps, duplicates. SPEC Q2."""
+"""Dense keys in a bitmap with ranks: word boundaries, gaps and duplicates. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BORDERS = [0, 1, 62, 63, 64, 65, 126, 127, 128, 191, 192, 4095, 4096]
 
 
 def payloads(build_keys: np.ndarray, probe_keys: np.ndarray, kind: str = "inner") -> list[tuple[int, int]]:
-    """Number of the probe row and of the build row of each pair, in order."""
+    """The numbers of the probe row and the build row of each pair, in order."""
     build = pa.table({"b": build_keys, "row": np.arange(len(build_keys))})
     probe = pa.table({"p": probe_keys, "id": np.arange(len(probe_keys))})
     batches = hash_join(probe, build, kind, ["p"], ["b"], batch_rows=1 << 20)
@@ -33,7 +33,7 @@ def test_the_last_code_of_a_word(largest: int) -> None:
 
 @pytest.mark.parametrize("n_rows", [0, 1, 2047, 2048, 2049, 70_000])
 def test_unique_keys_with_gaps(n_rows: int) -> None:
-    """70,000 rows over four million codes: the ranks of more words than are filled in one go."""
+    """70,000 rows over four million codes. The ranks are filled in several sections."""
     rng = np.random.default_rng(n_rows)
     span = 64 * max(n_rows, 1000) - 2
     build = rng.choice(span, n_rows, replace=False)

@@ -1,4 +1,4 @@
-"""Making the index: which one, whether keys are unique, groups and their order, what is not kept. SPEC Q2, G8."""
+"""The choice of the index, unique keys, groups and their order, and columns that are not kept. SPEC Q2, G8."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def index_of(keys: pa.Array) -> IndexKind:
 
 
 def groups(keys: pa.Array, wanted: pa.Array) -> list[list[Any]]:
-    """The build rows that each wanted key finds, in the order in which they come."""
+    """The build rows that match each wanted key, in order."""
     build = pa.table({"b": keys, "row": np.arange(len(keys))})
     found: list[list[Any]] = [[] for _ in range(len(wanted))]
     for batch in hash_join(pa.table({"p": wanted, "id": np.arange(len(wanted))}), build, "inner", ["p"], ["b"]):
@@ -58,7 +58,7 @@ def groups(keys: pa.Array, wanted: pa.Array) -> list[list[Any]]:
     ids=str,
 )
 def test_the_index_follows_the_range(keys: list[Any], kind: IndexKind) -> None:
-    """A bitmap up to 1,048,576 codes, and up to 64 codes a slot."""
+    """A bitmap is used up to 1,048,576 codes, and above that for at most 64 codes a slot."""
     array = pa.array(keys) if any(isinstance(key, str) for key in keys) else pa.array(keys, pa.int64())
     assert index_of(array) == kind
 
@@ -92,7 +92,7 @@ def test_groups_are_complete_and_ascend(n_rows: int, spread: int, order: str) ->
 @pytest.mark.parametrize("kind", ["left_semi", "left_anti", "mark", "null_aware_mark"])
 @pytest.mark.parametrize("type_", [pa.int16(), pa.int64(), pa.string()], ids=str)
 def test_kinds_that_only_ask_whether_a_key_occurs(kind: str, type_: pa.DataType) -> None:
-    """Their tables have no groups; half of the keys repeat."""
+    """The tables of these kinds have no groups. Half of the build keys repeat."""
     factor = 1 if type_ == pa.int16() else 2**40
     build = pa.array([number * factor for number in [*range(0, 3000, 2), *range(0, 1500, 2)]])
     probe = pa.array([number * factor for number in range(3000)])
@@ -107,7 +107,7 @@ def test_kinds_that_only_ask_whether_a_key_occurs(kind: str, type_: pa.DataType)
 
 @pytest.mark.parametrize("n_rows", [0, 1, 2049])
 def test_columns_of_every_layout_are_kept(n_rows: int) -> None:
-    """Nested columns come from the batches, the others from the store; drivers' rows follow one another."""
+    """Nested columns are read from the batches, others from the store. Rows of the drivers follow each other."""
     columns = {
         "b": pa.array(range(n_rows), pa.int32()),
         "lists": pa.array([[row, None] for row in range(n_rows)], pa.list_(pa.int64())),

@@ -1,4 +1,4 @@
-"""Programs of expressions: shared parts, folded constants, columns that pass through. tests/compute has the kernels."""
+"""Programs of expressions: shared parts, folded constants, plain columns. tests/compute tests the kernels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_large_strings_and_dictionaries_keep_their_meaning():
 
 
 def test_v7_constants_that_may_take_long_are_left_to_the_drivers() -> None:
-    """V7: planning computes only what takes some milliseconds, since only a driver can be stopped."""
+    """V7: planning computes only constants that take milliseconds, because only a driver can be stopped."""
     number = pa.int64()
     near = constant_value(call("levenshtein", lit("a" * 900), lit("b" * 900)), number)
     assert near is not None and near.value == 900

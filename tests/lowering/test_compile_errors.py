@@ -1,4 +1,4 @@
-"""Plans without sense are PlanErrors that name the cause. tests/compute has the errors of rows."""
+"""Plans that cannot be compiled are PlanErrors with the cause. tests/compute tests errors of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowered plans, which hold nothing of a run, and runs of them."""
+"""Lowered plans, which have no state of a run, and runs of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows_of(plan: LoweredPlan) -> list[pa.RecordBatch]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_run_of_a_lowered_plan_is_right(name: str) -> None:
-    """One after another and at once: nothing of a run is left in the plan."""
+    """Runs one after another, and at the same time. The plan keeps nothing of a run."""
     rng = random.Random(name)
     left, right = random_rows(LEFT, 200, rng), random_rows(RIGHT, 60, rng)
     case = CASES[name]
@@ -81,7 +81,7 @@ def test_queues_of_an_exchange_take_an_eighth_of_the_limit(
 
 
 def test_a_file_is_checked_by_each_run(tmp_path: Any) -> None:
-    """Files that a plan writes are a matter of its runs, not of lowering it."""
+    """A run checks the files that it writes. Lowering does not."""
     plan = PlanBuilder().values(pa.table({"a": [1]})).write_parquet(str(tmp_path / "new")).build()
     lowered = lower_plan(plan, 1)
     assert len(rows_of(lowered)) == 1

@@ -45,13 +45,13 @@ def shape(plan: PlanNode, drivers: int = 3) -> list[tuple[int, list[str]]]:
 
 
 def test_v1_a_chain_is_one_pipeline() -> None:
-    """V1: nodes of one input need no cut."""
+    """V1: a node with one input does not cut the plan."""
     plan = scan("l").filter(col("v") > 0).project(["a"]).limit(3).build()
     assert shape(plan) == [(3, ["TableScan", "Filter", "Project", "Limit", "ResultSink"])]
 
 
 def test_v1_v15_the_tree_is_cut_at_all_but_one_child() -> None:
-    """V1, V15: joins of joins, left-deep and bushy: each build side ends in a pipeline of its own."""
+    """V1, V15: left-deep and bushy joins. Each build side ends its own pipeline."""
     names = {"k": col("k"), "w": col("w")}
 
     def small(name: str) -> PlanBuilder:
@@ -69,7 +69,7 @@ def test_v1_v15_the_tree_is_cut_at_all_but_one_child() -> None:
 
 
 def test_v1_a_union_cuts_every_input() -> None:
-    """V1: all of them feed one exchange."""
+    """V1: all inputs write to one exchange."""
     plan = scan("a").union_all(scan("b"), PlanBuilder().values(LEFT.empty_table())).build()
     assert shape(plan, 2) == [
         (2, ["TableScan", "LocalPartition"]),
@@ -92,7 +92,7 @@ def test_v2_an_exchange_has_other_numbers_of_drivers_on_its_sides(kind: str, abo
 
 @pytest.mark.parametrize("name", CASES)
 def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
-    """V4: no operator sits in two chains; all chains of a pipeline are made of the same steps."""
+    """V4: no operator is in two chains. All chains of a pipeline have the same steps."""
     plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
     operators: list[Any] = []
     made = lower_plan(plan, 3)
@@ -108,7 +108,7 @@ def test_v4_every_driver_has_instances_of_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_g7_every_node_and_operator_explains_itself(name: str) -> None:
-    """G7: one line a node with its kind and id, before it runs and after; each operator by class and node in stats."""
+    """G7: EXPLAIN has a line with kind and id for each node. Stats name each operator by class and node."""
     left, right = LEFT.empty_table(), RIGHT.empty_table()
     plan = CASES[name].build(PlanBuilder().scan("l", source=left), PlanBuilder().scan("r", source=right)).build()
     task = qcore.Task(plan, drivers=2)
@@ -135,7 +135,7 @@ def test_a_node_the_engine_does_not_know() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_of_a_lowered_plan_waits_for_the_garbage_collector(name: str) -> None:
-    """D8: a task that nobody wants any more is freed at once, with its memory account."""
+    """D8: a task is freed with its last reference, and so is its memory account."""
     plan = CASES[name].build(scan("l"), PlanBuilder({"r": RIGHT}).scan("r")).build()
     gc.collect()
     gc.disable()

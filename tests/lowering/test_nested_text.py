@@ -1,4 +1,4 @@
-"""Lists, structs and maps cast to text, as DuckDB writes them. SPEC Q3."""
+"""Lists, structs and maps cast to text in DuckDB's format. SPEC Q3."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_q3_a_constant_is_written_as_a_column_is(literal: str) -> None:
     ],
 )
 def test_a_slice_costs_what_it_has_and_not_what_its_buffers_have(whole: pa.Array) -> None:
-    """A long batch is written piece by piece, and all pieces share the buffers of the whole."""
+    """A long batch is formatted in slices, which all share the buffers of the batch."""
     written = 0
 
     def leaf_text(values: pa.Array) -> pa.Array:

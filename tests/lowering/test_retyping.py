@@ -19,7 +19,7 @@ WIDER = pa.schema([("a", pa.float64())])
 
 
 def programs(expr: Expr, declared: pa.Schema) -> tuple[Programs, list[pa.Schema]]:
-    """The programs of an expression, and the schemas that it is compiled for."""
+    """The programs of an expression, and the list of the schemas that they were compiled for."""
     compiled: list[pa.Schema] = []
 
     def compile(schema: pa.Schema) -> object:
@@ -38,7 +38,7 @@ def test_one_program_for_all_runs() -> None:
 
 
 def test_rows_of_another_run_do_not_matter() -> None:
-    """A column declared null: floats of one run and integers of the next, but not both in one run."""
+    """The column is declared null. One run has floats and the next integers, but no run has both."""
     nothing = pa.schema([("a", pa.null())])
     floats, integers = pa.schema([("a", pa.float32())]), pa.schema([("a", pa.int64())])
     made, compiled = programs(col("a") + col("a"), nothing)
@@ -51,7 +51,7 @@ def test_rows_of_another_run_do_not_matter() -> None:
 
 
 def test_schemas_of_earlier_runs_are_still_checked_against_each_other() -> None:
-    """A run takes its first schema from earlier runs without a check; its next one is checked against that."""
+    """The first schema of a run may be one of an earlier run. The next one is compared with it."""
     nothing = pa.schema([("a", pa.null())])
     floats, integers = pa.schema([("a", pa.float32())]), pa.schema([("a", pa.int64())])
     made, compiled = programs(col("a") + col("a"), nothing)
@@ -66,7 +66,7 @@ def test_schemas_of_earlier_runs_are_still_checked_against_each_other() -> None:
 
 
 def test_drivers_that_meet_other_schemas_at_once() -> None:
-    """One of the two is refused, whichever comes second."""
+    """The second of the two schemas is an error, in either order."""
     nothing = pa.schema([("a", pa.null())])
     schemas = [Schema(pa.schema([("a", type_)])) for type_ in (pa.float32(), pa.int64())]
     made, _ = programs(col("a") + col("a"), nothing)
@@ -109,7 +109,7 @@ def test_what_cannot_be_compiled() -> None:
 
 
 def test_wider_rows_that_another_driver_met_first() -> None:
-    """A column declared null: one driver met 64 bits and the next meets 32, or neither type holds the other."""
+    """The column is declared null. The second type is narrower than the first, or neither holds the other."""
     nothing = pa.schema([("a", pa.null())])
     for first, then in ((pa.int64(), pa.int32()), (pa.decimal128(24, 4), pa.int32()), (pa.int8(), pa.uint8())):
         made, compiled = programs(call("coalesce", col("a"), Literal(0, pa.int32())), nothing)

@@ -1,4 +1,4 @@
-"""What a join's build side holds bounds what its probe side reads: fewer row groups, the same rows (SPEC V10, V15)."""
+"""Keys of a join's build side reduce the row groups that the probe side reads. Rows do not change (SPEC V10, V15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which expressions give equal results over columns of wider types, of every function. SPEC D6."""
+"""The expressions of each function whose results are equal over columns of wider types. SPEC D6."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ TYPES = [
 
 
 def calls() -> Iterator[Expr]:
-    """Calls of every function with the column that changes, beside columns and constants of other types."""
+    """Calls of every function with the changed column, and with columns and constants of other types."""
     others = [*map(col, OTHERS), *LITERALS]
     for name, function in scalar_functions().items():
         least, most = function.arguments_min, function.arguments_max
@@ -109,7 +109,7 @@ def calls() -> Iterator[Expr]:
 
 
 def evaluate_all(expressions: list[Expr], table: pa.Table) -> list[Any]:
-    """The results of each, or its error. Few at once: one that fails makes all be computed again."""
+    """The result or error of each expression. They are computed in groups, and one by one after an error."""
     if len(expressions) > 32:
         half = len(expressions) // 2
         return evaluate_all(expressions[:half], table) + evaluate_all(expressions[half:], table)
@@ -125,7 +125,7 @@ def evaluate_all(expressions: list[Expr], table: pa.Table) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """Equal values of several types alike."""
+    """Convert equal values of different types to equal objects."""
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
     if isinstance(value, dict):
@@ -148,7 +148,7 @@ def has_type(expr: Expr, schemas: list[pa.Schema]) -> bool:
 @pytest.mark.each_value
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_carried_gives_equal_results(change: str) -> None:
-    """An independent check: each expression over both types of the same values."""
+    """An independent check evaluates each expression over both types of the same values."""
     values, old, new = CHANGES[change]
     narrow = pa.table({"v": pa.array(values, old), **OTHERS})
     wide = pa.table({"v": narrow["v"].cast(new) if not pa.types.is_null(old) else pa.nulls(9, new), **OTHERS})
@@ -220,7 +220,7 @@ def test_carried(expr: Expr, old: pa.DataType, new: pa.DataType) -> None:
 
 @pytest.mark.parametrize(("expr", "old", "new"), REFUSED)
 def test_refused_by_name(expr: Expr, old: pa.DataType, new: pa.DataType) -> None:
-    """D6: the error names the column, both types, the expression or its part that differs, and what to do."""
+    """D6: the error names the column, both types, the part of the expression that differs, and the remedy."""
     with pytest.raises(SchemaChangeError) as raised:
         check_results([expr], *(pa.schema([("v", type_), ("w", LONG)]) for type_ in (old, new)))
     message = str(raised.value)

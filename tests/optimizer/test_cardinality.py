@@ -1,4 +1,4 @@
-"""Divisors of joins, and what is certain of them (SPEC Q4)."""
+"""Divisors of joins, and estimates that are certain (SPEC Q4)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_values_of_two_columns_that_repeat() -> None:
 
 
 def test_values_of_a_unique_column() -> None:
-    """A calendar of 1,000 days; sales have 30 days, all among the first 100."""
+    """A calendar has 1,000 days. Sales have 30 different days, all among the first 100."""
     calendar, sales = column(ROWS, 1, ROWS), column(30, 1, 100)
     assert key_values([sales], [calendar]) == pytest.approx(100)
     assert key_values([calendar], [sales]) == pytest.approx(100)
@@ -51,7 +51,7 @@ def test_a_join_of_few_values_is_large() -> None:
 
 
 def test_uncertainty() -> None:
-    """Q4: of inputs of unknown size."""
+    """Q4: joins of inputs of unknown size are uncertain."""
     schemas = {name: pa.schema([(name, pa.int64())]) for name in ("known", "a", "b")}
     estimator = Estimator(lambda scan: TableStatistics(10) if scan.table == "known" else None)
     scan = PlanBuilder(schemas).scan

@@ -1,4 +1,4 @@
-"""Casts that only widen go from comparisons with constants; the others stay."""
+"""Casts that only widen are removed from comparisons with constants. Other casts stay."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def values(expr: Expr, batch: pa.RecordBatch) -> list[Any]:
 
 
 def limits(type_: pa.DataType) -> list[Any]:
-    """Values of the type: its ends, and some near nothing."""
+    """Values of the type: the smallest, the largest, and some around zero."""
     if pa.types.is_integer(type_):
         bits, signed = type_.bit_width, pa.types.is_signed_integer(type_)
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
@@ -103,7 +103,7 @@ def limits(type_: pa.DataType) -> list[Any]:
 
 
 def constant(rng: random.Random, given: pa.DataType, to: pa.DataType) -> Literal:
-    """Some value that either type has, as a literal of what is cast to, or of its own digits."""
+    """A literal of the type that is cast to, or a plain number, with a value that one of the types has."""
     value = rng.choice(limits(rng.choice([given, to])) if not pa.types.is_timestamp(to) else limits(given))
     if pa.types.is_date(given):
         at = datetime.combine(value, datetime.min.time()).replace(hour=rng.choice([0, 0, 1]))
@@ -120,7 +120,7 @@ def constant(rng: random.Random, given: pa.DataType, to: pa.DataType) -> Literal
 
 @pytest.mark.parametrize("seed", range(8))
 def test_values_are_those_of_the_comparison_as_written(seed: int) -> None:
-    """Q3: 8 x 400 comparisons at the ends of types; what cannot fail is the same in every row, nulls among them."""
+    """Q3: 8 x 400 comparisons near the ends of types. Comparisons that cannot fail give the same in every row."""
     rng = random.Random(seed)
     columns = {
         name: pa.array([*limits(type_), None, *rng.choices(limits(type_), k=12 - len(limits(type_)))][:13], type_)

@@ -1,4 +1,4 @@
-"""What every branch of an OR has is taken out of it, so that joins find their keys. SPEC Q2, P4."""
+"""A condition that every branch of an OR has is moved out of the OR, so that joins find their keys. SPEC Q2, P4."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ KEPT = [(K & (X > 1)) | (Y > 2), (X > 1) | (X > 2), K & (X > 1), K, ~((K & (X > 
 
 @pytest.mark.parametrize(("expr", "expected"), FACTORED, ids=repr)
 def test_factored(expr: Expr, expected: Expr) -> None:
-    """Q2: common parts stand before the OR; branches within branches too."""
+    """Q2: the common parts are before the OR, also for an OR within a branch."""
     assert repr(factor_condition(expr)) == repr(expected)
 
 
 @pytest.mark.parametrize("expr", KEPT, ids=repr)
 def test_others_are_kept(expr: Expr) -> None:
-    """Q2: nothing in common is no change, nor is what stands under NOT."""
+    """Q2: without common parts nothing changes, nor below NOT."""
     assert factor_condition(expr) is expr
 
 
@@ -51,7 +51,7 @@ def _optimize(builder: PlanBuilder, without: tuple[str, ...] = ()) -> p.PlanNode
 
 @pytest.mark.parametrize("kind", ["inner", "left", "right", "full", "left_semi", "left_anti", "mark"])
 def test_a_nested_loop_join_becomes_a_hash_join(kind: str) -> None:
-    """Q2: the equality is a key, the rest the join's condition; without the rule rows are compared pair by pair."""
+    """Q2: the equality becomes a key, the rest the join's condition. Otherwise all pairs of rows are compared."""
     built = (
         PlanBuilder(TABLES)
         .scan("a")
@@ -66,7 +66,7 @@ def test_a_nested_loop_join_becomes_a_hash_join(kind: str) -> None:
 
 
 def test_a_filter_above_a_cross_join_becomes_a_key() -> None:
-    """Q2: what is common is pushed on like any condition: to the join, and to the scan of one side."""
+    """Q2: common parts are pushed down like other conditions, to the join and to a scan."""
     built = (
         PlanBuilder(TABLES).scan("a").nested_loop_join(PlanBuilder(TABLES).scan("b"))
         .filter((K & (X > 1) & (Y > 2)) | (K & (X > 1) & (Y < 1)))
@@ -86,7 +86,7 @@ ROWS = {
 
 @pytest.mark.parametrize("kind", ["join", "left join", "right join", "full join"])
 def test_answers_are_those_of_the_condition_as_written(kind: str) -> None:
-    """Q2: of nulls too."""
+    """Q2: also for nulls."""
     query = f"select * from a {kind} b on (k = l and x > y) or (l = k and x < 3) or (k = l and y is null)"
     database, session = duckdb.connect(), qcore.Session(threads=2)
     for name, table in ROWS.items():
@@ -96,7 +96,7 @@ def test_answers_are_those_of_the_condition_as_written(kind: str) -> None:
 
 
 def test_equal_calls_of_random_are_one_draw_each() -> None:
-    """Q2: two calls that are written alike are two values, which the rule does not make one."""
+    """Q2: two equal calls are two values, which the rule must not merge."""
     rows = pa.table({"n": list(range(4000))})
     text = "select count(*) from t where (random() < 0.5 and n >= 0) or (random() < 0.5 and n < 9999)"
     (found,) = qcore.sql(text, {"t": rows}).to_arrow().column(0).to_pylist()

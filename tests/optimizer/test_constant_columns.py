@@ -1,4 +1,4 @@
-"""Constants stand for the columns that projections make of them: plans, and answers against DuckDB."""
+"""References to constant columns of projections are replaced by the constants. Plans, and answers against DuckDB."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE: Expr = lit("x")
 
 
 def with_constant(child: p.PlanNode, name: str = "c", value: Expr = ONE) -> p.Project:
-    """`child` beside a column that is constant."""
+    """`child` with an additional constant column."""
     names = child.schema.names
     assert isinstance(value, Literal)
     schema = child.schema.append(pa.field(name, value.type))
@@ -82,7 +82,7 @@ def test_keys_of_groups_are_constant_above_unless_in_sets() -> None:
 
 
 def test_a_constant_that_would_change_a_type_stays_a_column() -> None:
-    """Beside decimals a column of integers has 19 digits, the constant 2 one."""
+    """Next to decimals a column of integers has 19 digits, and the constant 2 has one."""
     price = pa.decimal128(9, 2)
     values = p.Values("v", pa.schema([("d", price)]), pa.table({"d": pa.array([1], price)}))
     product = col("d") * col("c")

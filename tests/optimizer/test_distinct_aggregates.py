@@ -1,4 +1,4 @@
-"""Distinct aggregates as aggregates of groups by their value: where the rule applies, and its rows beside DuckDB's."""
+"""Distinct aggregates computed from groups by their argument: where the rule applies, and rows against DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed of no rows, before and after the rule."""
+"""Plans over relations without rows, before and after the rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters through windows and from OR, before and after the rule."""
+"""Filters pushed through windows and taken from OR, before and after the rule."""
 
 from __future__ import annotations
 

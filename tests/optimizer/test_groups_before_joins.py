@@ -1,4 +1,4 @@
-"""Which aggregates of joins are grouped before them, by statistics, and that the groups stay the same."""
+"""The aggregates that are grouped before joins, chosen by statistics. Their results do not change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def statistics_of(scan: p.Scan) -> TableStatistics:
 
 
 def join_sales(*tables: str) -> PlanBuilder:
-    """The sales with these tables' rows."""
+    """The sales joined with the given tables."""
     on = {"buyer": ("s_buyer", "b_id"), "land": ("b_land", "l_id"), "day": ("s_day", "d_id")}
     built = PlanBuilder(TABLES).scan("sale")
     for table in tables:
@@ -48,7 +48,7 @@ def join_sales(*tables: str) -> PlanBuilder:
 
 
 def groupings(built: PlanBuilder, statistics: Callable[[p.Scan], Any] = statistics_of) -> list[list[str]]:
-    """The keys of the plan's aggregates, the last one first."""
+    """The keys of the plan's aggregates, from the top."""
     plan = optimize(built.build(), statistics)
     return [[name for name, _ in node.keys] for node in plan.walk() if isinstance(node, p.Aggregate)]
 
@@ -66,7 +66,7 @@ def test_tables_that_only_give_keys_are_joined_last() -> None:
 
 
 def test_keys_of_the_tables_joined_first() -> None:
-    """Columns that the last groups read are kept; a filter tells how many years there are."""
+    """The first groups keep columns that the last ones read. A filter gives the number of years."""
     built = join_sales("buyer", "day").filter(col("d_year") == 3).aggregate([*BY_NAME, "d_year"], TOTAL)
     first, second = groupings(built)
     assert first == [*BY_NAME, "d_year"]
@@ -107,7 +107,7 @@ def test_sizes_must_be_known() -> None:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Group before joins whatever it costs. The list gets an entry for each aggregate that is."""
+    """Group before joins at any cost. The list gets an entry for each plan that does."""
     found: list[int] = []
     best = groups_before_joins._Joins.best
 
@@ -126,7 +126,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def tables(n_rows: int, seed: int) -> dict[str, pa.Table]:
-    """Keys that repeat on both sides, that one side alone has, that are null, and one of half of the rows."""
+    """Keys that repeat on both sides, exist on one side, are null, or belong to half of the rows."""
     rng = np.random.default_rng(seed)
 
     def numbers(n: int, high: int) -> pa.Array:
@@ -195,7 +195,7 @@ def test_groups_are_those_of_the_joined_rows(query: str, n_rows: int, threads: i
 
 
 def test_names_of_parts_are_new(always: Sequence[int]) -> None:
-    """A table that is joined later may have a column of the name that a sum of a part would get."""
+    """A table that is joined later has a column with the name that a partial sum would get."""
     session = Session()
     session.register("sale", pa.table({"k": [1, 1, 2], "v": [1, 2, 3]}))
     session.register("buyer", pa.table({"b": [1, 2], "t_sum": ["one", "two"]}))
@@ -205,7 +205,7 @@ def test_names_of_parts_are_new(always: Sequence[int]) -> None:
 
 
 def test_functions_of_a_float_tell_zeros_apart(always: Sequence[int]) -> None:
-    """0.0 and -0.0 are one group, but a computed key has a value of each."""
+    """0.0 and -0.0 are one group. A key computed from them has two values."""
     session = Session()
     session.register("sale", pa.table({"k": [1, 1], "x": [0.0, -0.0], "v": [1, 2]}))
     session.register("buyer", pa.table({"b": [1], "b_name": ["one"]}))

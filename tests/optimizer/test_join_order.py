@@ -1,4 +1,4 @@
-"""The order of inner joins, where estimates are certain and where they are not (SPEC Q2, Q4)."""
+"""The order of inner joins, with certain and uncertain estimates (SPEC Q2, Q4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ I64 = pa.int64()
 
 
 def first_joined(plan: p.PlanNode) -> set[str]:
-    """The tables below the lowest join."""
+    """The tables of the lowest join."""
     joins = [node for node in plan.walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
     return {scan.table for scan in joins[-1].walk() if isinstance(scan, p.Scan)}
 
@@ -24,7 +24,7 @@ def tables(**columns: str) -> dict[str, pa.Schema]:
 
 
 def test_joins_with_keys_come_before_joins_of_unknown_size() -> None:
-    """Q4: places of customers and suppliers repeat, and nobody knows how often; orders have one customer each."""
+    """Q4: the cities of customers and suppliers repeat, in unknown numbers. An order has one customer."""
     schemas = tables(customer="c_id c_place", supplier="s_id s_place", orders="o_id o_customer o_supplier")
     sizes = {"customer": 100_000, "supplier": 1_000, "orders": 120_000}
     keys = {"customer": "c_id", "supplier": "s_id", "orders": "o_id"}
@@ -41,7 +41,7 @@ def test_joins_with_keys_come_before_joins_of_unknown_size() -> None:
 
 
 def test_a_guess_of_one_row_does_not_lead_to_a_comparison_of_all_pairs() -> None:
-    """Q4: TPC-DS 46 over streams. Filters on tables of unknown size may leave any number of rows."""
+    """Q4: TPC-DS 46 over streams. A filter of a table of unknown size may leave any number of rows."""
     schemas = tables(sales="customer item city", customer="c_id c_address", address="a_id a_city", item="i_id i_x")
     builder = PlanBuilder(schemas)
     some = builder.scan("sales").hash_join(builder.scan("item").filter(col("i_x") == 1), "item", "i_id")

@@ -1,4 +1,4 @@
-"""Mark joins of which a filter wants one value of the mark, before and after the rule (SPEC Q2)."""
+"""Mark joins below a filter that needs one value of the mark, before and after the rule (SPEC Q2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outer joins lifted over inner ones, and those of which only rows without a match are wanted (SPEC Q2, Q4)."""
+"""Outer joins moved above inner joins, and outer joins of which only rows without a match remain (SPEC Q2, Q4)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ QUERIES = {
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_outer_joins(name: str) -> None:
-    """Q4: the joins stand in the order that saves work, and the answer is DuckDB's."""
+    """Q4: the joins are in the cheaper order, and the rows are those of DuckDB."""
     text, kinds = QUERIES[name]
     result = qcore.sql(text, TABLES, threads=2)
     joins = [node.kind for node in result.plan.walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]

@@ -1,4 +1,4 @@
-"""Which aggregates partition rows before they group them, by statistics, and that the groups stay the same."""
+"""The aggregates that partition rows before they group them, chosen by statistics. Their results do not change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY = 4 * GROUPS_MIN
 
 
 def is_chosen(n_rows: int, column: ColumnStatistics, keys: list[str], of: Callable[[str], str] = str) -> bool:
-    """Whether an aggregate over a table of so many rows, all columns alike, is marked."""
+    """Whether an aggregate over a table with this statistics of every column is partitioned."""
     table = ArrowTable(SCHEMA.empty_table())
     built = PlanBuilder({"t": table}).scan("t").project({name: col(of(name)) for name in SCHEMA.names})
     statistics = TableStatistics(n_rows, dict.fromkeys(SCHEMA.names, column))

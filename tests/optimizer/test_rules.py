@@ -1,4 +1,4 @@
-"""Optimizer rules, one by one: what a plan looks like after them. What plans mean is test_sql.py's."""
+"""The plan that each optimizer rule makes. The meaning of plans is tested in tests/sql."""
 
 from __future__ import annotations
 
@@ -167,7 +167,10 @@ def test_filter_on_a_key_holds_on_both_sides_of_a_join() -> None:
     ],
 )
 def test_filters_and_outer_joins(how: str, predicate: Expr, kind: str, pushed: str | None) -> None:
-    """A filter that drops the null rows makes the join an inner one; others pass only to the kept side."""
+    """A filter that drops rows with nulls makes the join an inner join.
+
+    Another one passes only to the preserved side.
+    """
     plan = run_rules(scan("fact").hash_join(scan("big"), "f_big", "b_id", how=how).filter(predicate))
     (join,) = find(plan, p.HashJoin)
     assert isinstance(join, p.HashJoin) and join.kind == kind
@@ -234,7 +237,7 @@ def test_a_projection_that_only_leaves_columns_out_goes() -> None:
 
 
 def test_what_scans_are_pruned_by_is_simplified() -> None:
-    """A reader of plans may have filtered a scan alone."""
+    """The filter of a scan may come from a plan that the optimizer did not make."""
     given = p.Scan("0", TABLES["fact"], "fact", None, ("f_dim", "f_big", "x", "day"), filter=col("x") > lit(2) + 3)
     (made,) = find(optimize(given, lambda node: STATISTICS["fact"]), p.Scan)
     assert repr(made.filter) == "(x > 5)"
@@ -285,7 +288,7 @@ def test_semi_join_builds_on_a_much_smaller_kept_side() -> None:
 
 
 def test_selective_relation_joins_first() -> None:
-    """dim filtered to one row cuts fact before big is joined."""
+    """`dim` is filtered to one row and reduces `fact` before `big` is joined."""
     built = scan("fact").hash_join(scan("big"), "f_big", "b_id").hash_join(scan("dim"), "f_dim", "d_id")
     plan = run_rules(built.filter(col("d_name") == "one").project(["x", "b_name"]))
     upper, lower = find(plan, p.HashJoin)
@@ -295,7 +298,7 @@ def test_selective_relation_joins_first() -> None:
 
 
 def test_equal_columns_of_one_relation_are_kept() -> None:
-    """a.x = b.y and a.z = b.y leave a.x = a.z to a."""
+    """a.x = b.y and a.z = b.y imply a.x = a.z."""
     built = scan("fact").nested_loop_join(scan("big"))
     plan = run_rules(built.filter((col("f_big") == col("b_id")) & (col("x") == col("b_id"))))
     conditions = explain_plan(plan)
@@ -320,7 +323,7 @@ def test_unconnected_relations_are_crossed_last() -> None:
 
 @pytest.mark.parametrize("how", ["left", "anti"])
 def test_an_outer_join_stays_below_one_that_gives_more_rows(how: str) -> None:
-    """Q4: names are looked up once a row of dim, not once a row of fact."""
+    """Q4: the outer join is computed for rows of dim, which are fewer than rows of fact."""
     named = scan("dim").hash_join(scan("big"), "d_id", "b_x", how=how)
     fact = TableStatistics(1_000_000, {"f_dim": ColumnStatistics(0, 99)})
     built = named.hash_join(scan("fact"), "d_id", "f_dim").build()
@@ -388,8 +391,9 @@ def test_a_join_with_a_key_gives_no_more_rows_than_the_other_side() -> None:
 
 
 def test_a_filtered_key_leaves_the_part_of_its_values_that_the_other_side_may_have() -> None:
-    """Q4: TPC-DS 72's customers are all in the table of which a fifth is wanted; its sales know five years of the
-    calendar's 200, and one of them is wanted.
+    """Q4: TPC-DS 72.
+
+    All customers of sales are in a table of which a fifth passes. Sales are of five of the calendar's 200 years.
     """
     customers, dates = ColumnStatistics(0, 199_999, 0, 30_000), ColumnStatistics(50, 59, 0, 3)
     statistics = {
@@ -461,13 +465,13 @@ def test_in_is_used_by_scans() -> None:
 
 
 def source(table: str) -> PlanBuilder:
-    """A scan that can be read twice."""
+    """A scan of a table in memory, which may be read twice."""
     data = pa.table({field.name: pa.nulls(1, field.type) for field in TABLES[table]})
     return PlanBuilder().scan(table, source=data)
 
 
 def join_sums(make: Callable[[str], PlanBuilder]) -> PlanBuilder:
-    """big's rows named x, with the sum of fact's rows of each."""
+    """The rows of big named x, with sums over fact for each."""
     sums = make("fact").aggregate(["f_big"], {"s": ("sum", "x")}).project({"f_big": "f_big", "double": col("s") * 2})
     return make("big").filter(col("b_name") == "x").hash_join(sums, "b_id", "f_big", how="left")
 
@@ -483,6 +487,6 @@ def test_only_wanted_groups_are_computed() -> None:
 
 
 def test_scans_without_a_source_are_not_read_twice() -> None:
-    """Their splits are added by hand, to the ids the user knows (SPEC V3)."""
+    """The application adds the splits, to node ids that it knows (SPEC V3)."""
     plan = run_rules(join_sums(scan))
     assert [node.table for node in plan.walk() if isinstance(node, p.Scan)].count("big") == 1

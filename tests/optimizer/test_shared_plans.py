@@ -1,4 +1,4 @@
-"""Subplans that occur several times are computed once; what they give is DuckDB's (SPEC Q2, V8)."""
+"""Subplans that occur several times are computed once, with DuckDB's results (SPEC Q2, V8)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ QUERIES = {
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_and_places(name: str, threads: int, duck: duckdb.DuckDBPyConnection) -> None:
-    """Q2: equal subplans, and only they, are computed once; each reader gets all rows under its own names."""
+    """Q2: only equal subplans are computed once. Each reader gets all rows under its own names."""
     text, n_shared, n_reads = QUERIES[name]
     result = qcore.sql(text, {"sales": SALES}, threads=threads, timeout=30)
     shown = str(result.explain())
@@ -142,6 +142,6 @@ def test_an_error_in_a_subplan_surfaces_once() -> None:
 
 
 def test_what_nobody_reads_any_more_is_not_computed() -> None:
-    """V8: the join's other side is empty, so the subplan's last reader leaves early."""
+    """V8: the other side of the join is empty, so the last reader of the subplan leaves early."""
     text = SUMS + "select * from sums a join sums b on a.shop = b.shop where a.total > 1000000000 limit 0"
     assert qcore.sql(text, {"sales": SALES}, threads=2, timeout=30).to_arrow().num_rows == 0

@@ -86,7 +86,7 @@ def test_other_encodings(tmp_path: Path, encoding: str, null_share: float, versi
 
 @pytest.mark.parametrize("n_values", [1, 2, 3, 200, 70_000])
 def test_codes_of_any_width(tmp_path: Path, n_values: int) -> None:
-    """Runs of one value between bit-packed ones, so that groups of 8 are cut by pages and batches."""
+    """Runs of one value alternate with bit-packed values, and pages and batches end within groups of 8."""
     rows = [(i * 7919) % n_values if i % 1000 < 700 else n_values - 1 for i in range(max(3000, 2 * n_values))]
     table = pa.table({"a": pa.array(rows, pa.int64()), "s": pa.array([f"value {i}" for i in rows])})
     pq.write_table(table, tmp_path / "t.parquet", dictionary_pagesize_limit=1 << 24)
@@ -96,7 +96,7 @@ def test_codes_of_any_width(tmp_path: Path, n_values: int) -> None:
 
 
 def test_a_dictionary_that_grew_too_large(tmp_path: Path) -> None:
-    """Pages of codes are followed by plain ones, also within one batch."""
+    """Dictionary pages are followed by plain pages, also within a batch."""
     rows = [f"the text number {i}" if i % 3 else None for i in range(5000)]
     table = pa.table({"s": rows, "a": pa.array(range(5000), pa.int64())})
     pq.write_table(table, tmp_path / "t.parquet", dictionary_pagesize_limit=4000, data_page_size=3000)

@@ -1,4 +1,4 @@
-"""Snappy, against pyarrow's."""
+"""Snappy decompression, compared with pyarrow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_pyarrow_compressed_comes_back(size: int) -> None:
 
 @pytest.mark.parametrize("period", range(1, 70))
 def test_copies_that_overlap_themselves(period: int) -> None:
-    """A copy repeats the bytes before it: lengths 1 to 64, in elements of 2, 3 and 5 bytes."""
+    """A copy repeats the preceding bytes: lengths 1 to 64, periods of 2, 3 and 5 bytes."""
     start = bytes(range(1, period + 1))
     head = bytes([(period - 1) << 2]) if period <= 60 else bytes([60 << 2, period - 1])
     for length in range(1, 65):

@@ -84,7 +84,7 @@ SEEDS = [(0, 300), pytest.param(300, 10_300, marks=pytest.mark.sweep)]
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("first", "last"), SEEDS)
 def test_damaged_pages_end_in_rows_or_an_error(first: int, last: int, variant: str, tmp_path: Path) -> None:
-    """H2: in a process of its own, which does not end early."""
+    """H2: a separate process reads them, and must not end early."""
     arguments = [variant, str(first), str(last), str(tmp_path)]
     tests = Path(__file__).parents[1]
     paths = [str(tests), *([] if os.environ.get("QCORE_TEST_INSTALLED") else [str(tests.parent)])]
@@ -102,7 +102,7 @@ def test_damaged_pages_end_in_rows_or_an_error(first: int, last: int, variant: s
 
 
 def test_a_gzip_page_with_fewer_bytes_than_its_header_states(tmp_path: Path) -> None:
-    """pyarrow's codec fills the rest of its buffer with nothing: those bytes are no values."""
+    """pyarrow's codec leaves the rest of its buffer unwritten. Those bytes must not become values."""
     path = tmp_path / "t.parquet"
     values = [random.Random(n).getrandbits(62) for n in range(500)]
     options = {"use_dictionary": False, "compression": "gzip", "write_statistics": False}

@@ -1,4 +1,4 @@
-"""Row groups, batches and columns that are not in the file (SPEC P1, V10)."""
+"""Row groups, batches, and columns that the file lacks (SPEC P1, V10)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_columns_of_folders_and_columns_that_a_file_lacks(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("batch_rows", [8, 100, 1000])
 def test_columns_that_pyarrow_decodes_beside_others(tmp_path: Path, batch_rows: int) -> None:
-    """Some in all row groups, some by their encoding, some because they are declared in a wider type."""
+    """pyarrow decodes a column because of its type, its encoding, or a wider declared type."""
     path = tmp_path / "t.parquet"
     types = {"l": pa.list_(pa.int32()), "a": pa.int64(), "t": pa.string(), "s": pa.string(), "i": pa.int32()}
     table = random_table(4, 2500, types, 0.1)
@@ -82,7 +82,7 @@ def test_explain_names_the_columns_that_pyarrow_decodes(tmp_path: Path) -> None:
 
 
 def test_a_row_group_may_end_early(tmp_path: Path) -> None:
-    """A stream that is closed before its end closes what pyarrow reads for it."""
+    """Closing a stream before its end also closes pyarrow's reader."""
     pq.write_table(random_table(5, 3000, {"a": pa.int64(), "l": pa.list_(pa.int8())}), tmp_path / "t.parquet")
     file = FileTable(str(tmp_path / "t.parquet"))
     stream = file.open(FileSplit(str(tmp_path / "t.parquet")), ("a", "l"), None, 100)

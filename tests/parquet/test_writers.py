@@ -1,4 +1,4 @@
-"""Files of the writers that people use, against pyarrow's decoder (SPEC P1)."""
+"""Files of several writers, compared with pyarrow's decoder (SPEC P1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits whose numbers are computed: a filter on the rows' numbers in their order. SPEC Q2."""
+"""Limits with computed numbers become filters on row numbers. SPEC Q2."""
 
 from __future__ import annotations
 

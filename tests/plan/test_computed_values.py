@@ -1,4 +1,4 @@
-"""VALUES as plan nodes: one table of literals, and projections of what must be computed. SPEC Q1, P4."""
+"""VALUES as plan nodes: one table of literals, and projections for computed values. SPEC Q1, P4."""
 
 from __future__ import annotations
 

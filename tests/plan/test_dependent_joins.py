@@ -81,7 +81,7 @@ class Plans:
         return p.DependentJoin(self.ids.new(), schema, left, right, arguments, kind, conditions)
 
     def values(self) -> p.PlanNode:
-        """One row of nothing that is asked for."""
+        """One row, none of whose columns is needed."""
         data = pa.table({"one": pa.array([1], I64)})
         return p.Values(self.ids.new(), data.schema, data)
 
@@ -90,12 +90,12 @@ Case = tuple[Callable[[Plans], p.PlanNode], str]
 
 
 def _of_row(q: Plans) -> p.PlanNode:
-    """u's rows with the i of t."""
+    """The rows of u with the same i as the row of t."""
     return q.filter(q.table("u"), col("u_i") == q.outer("t_i"))
 
 
 def _below_row(q: Plans) -> p.PlanNode:
-    """u's rows with a smaller i."""
+    """The rows of u with a smaller i."""
     return q.filter(q.table("u"), col("u_i") < q.outer("t_i"))
 
 
@@ -124,7 +124,7 @@ def _in_subquery(kind: str) -> Callable[[Plans], p.PlanNode]:
 
 
 def _recursive(distinct_rows: bool, step: Callable[[Plans, p.PlanNode], p.PlanNode]) -> Callable[[Plans], p.PlanNode]:
-    """The sum of a recursive query that starts from t.i."""
+    """The sum of a recursive query that begins with t.i."""
 
     def make(q: Plans) -> p.PlanNode:
         first = q.project(q.values(), x=q.outer("t_i"))
@@ -143,20 +143,20 @@ def _count_up(q: Plans, table: p.PlanNode) -> p.PlanNode:
 
 
 def _step_by_subquery(q: Plans, table: p.PlanNode) -> p.PlanNode:
-    """A round's row is the number of u's rows above it, until there is none."""
+    """The row of a round is the number of rows of u above the last one. The rounds end when it is 0."""
     count = q.aggregate(q.filter(q.table("u"), col("u_i") > q.outer("w")), "c", "count")
     both = q.filter(q.dependent("scalar", table, count, reads="w"), col("c") > 0)
     return q.project(both, y=col("w") + col("c"))
 
 
 def _step_by_total(q: Plans, table: p.PlanNode) -> p.PlanNode:
-    """A total over the round's rows: where the recursion of a row of t has ended it must not begin again."""
+    """A total over the rows of a round. Rounds that ended for a row of t must not continue."""
     total = q.aggregate(q.filter(table, col("w") < 5), "m", "max", col("w"))
     return q.project(q.filter(total, col("m").is_not_null()), y=col("m") + 2)
 
 
 def _step_by_itself(q: Plans, table: p.PlanNode) -> p.PlanNode:
-    """A subquery that reads the working table again."""
+    """A subquery that also reads the working table."""
     again = p.WorkingTable(q.ids.new(), pa.schema([("w2", I64)]), "r")
     inner = q.filter(again, col("w2") == q.outer("w"))
     return q.project(q.filter(q.dependent("left_semi", table, inner, reads="w"), col("w") < 4), y=col("w") + 1)
@@ -185,7 +185,7 @@ def _top(q: Plans) -> p.PlanNode:
 
 
 def _levels(q: Plans) -> p.PlanNode:
-    """EXISTS in EXISTS in EXISTS; the innermost reads every level."""
+    """Three levels of EXISTS. The innermost one reads columns of all levels."""
     innermost = q.filter(
         q.table("v"), (col("v_i") >= q.outer("u_i")) & (col("v_n") > q.outer("t_i")) & (col("v_n") != q.outer("b_n"))
     )
@@ -198,7 +198,7 @@ def _levels(q: Plans) -> p.PlanNode:
 
 
 def _full_join(q: Plans) -> p.PlanNode:
-    """A subquery over a full join of which one side reads the row."""
+    """A subquery with a full join, one side of which reads the outer row."""
     a, b = _below_row(q), q.table("v")
     schema = join_schema("full", a.schema, b.schema)
     joined = p.NestedLoopJoin(
@@ -208,7 +208,7 @@ def _full_join(q: Plans) -> p.PlanNode:
 
 
 def _twice_shared(q: Plans) -> p.PlanNode:
-    """A shared subplan that reads the row, read by a subquery of a subquery too."""
+    """A shared subplan that reads the outer row, and that a nested subquery reads too."""
     below = _below_row(q)
     shared = p.Shared(q.ids.number_word("cte"), below.schema, below)
     schema = pa.schema([("x_i", I64), ("x_n", I64)])
@@ -532,7 +532,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_without_a_domain(name: str) -> None:
-    """The plan has a join of the kind, or none, and computes no distinct values of outer columns."""
+    """The plan has the expected kind of join, or none, and does not compute distinct values of outer columns."""
     q = Plans()
     plan = replace_dependent_joins(CASES[name][0](q), q.ids, q.names)
     joins = [node for node in plan.walk() if isinstance(node, (p.HashJoin, p.NestedLoopJoin))]
@@ -541,7 +541,7 @@ def test_without_a_domain(name: str) -> None:
 
 
 def test_more_than_one_row() -> None:
-    """The join itself sees to it that a scalar subquery gives one row."""
+    """The join checks that a scalar subquery has at most one row."""
     q = Plans()
     plan = q.dependent("scalar", q.table("t"), q.project(_of_row(q), n=N), reads="t_i")
     with pytest.raises(qcore.ExecutionError, match=r"scalar subquery returned 2 rows.*LIMIT 1"):

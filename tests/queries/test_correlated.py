@@ -281,14 +281,14 @@ def test_as_duckdb(query: str, known: duckdb.DuckDBPyConnection) -> None:
     ],
 )
 def test_rows_in_a_correlated_subquery(rows: str, same: str, known: duckdb.DuckDBPyConnection) -> None:
-    """DuckDB has no IN of rows over a correlated subquery; as a condition it says what EXISTS does."""
+    """DuckDB lacks IN of rows over a correlated subquery. The oracle has EXISTS."""
     table = "(select i, g, i * 10 as n from t) t"
     expected = known.sql(f"select i from {table} where exists (select 1 from u where {same} and u.n >= t.i * 10)")
     assert_same_rows(_rows(f"select i from {table} where {rows}"), expected)
 
 
 def test_totals_of_no_rows_beside_each_row(known: duckdb.DuckDBPyConnection) -> None:
-    """DuckDB gives grouping() of such a total as null; of one that is no subquery's it gives 1."""
+    """In DuckDB grouping() of a total in a subquery is null, and elsewhere 1."""
     body = "select u.i j, count(*) c, grouping(u.i) o from u where u.n > t.i * 10 group by rollup (u.i)"
     query = f"select t.i, x.j, x.c, x.o from t left join lateral ({body}) x on true"
     expected = known.sql(f"select i, j, c, coalesce(o, 1) o from ({query})").to_arrow_table()

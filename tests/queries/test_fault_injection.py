@@ -109,6 +109,6 @@ def test_one_at_a_time() -> None:
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("name", [name for name in CASES if "subplan" in name])
 def test_d9_any_wait_for_a_spool_may_fail(name: str, drivers: int) -> None:
-    """D9: what fails below the spool's lock is raised after it (conftest.py looks), as others want it with the GIL."""
+    """D9: an error below the spool's lock is raised after the lock is released, because raising needs the GIL."""
     for nth in range(1, run(name, drivers).passes["wait"] + 1):
         run(name, drivers, "wait", nth)

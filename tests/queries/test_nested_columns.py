@@ -125,8 +125,9 @@ def test_operators(name: str, type_: pa.DataType) -> None:
 
 
 def test_list_views_in_any_order(tmp_path: Path) -> None:
-    """Views of elements that overlap, or stand in another order than the lists, in what is computed of them and written
-    (pyarrow's own cast takes them for neighbours).
+    """Views of elements that overlap or are out of order, computed and written.
+
+    A cast by pyarrow would assume that they are consecutive.
     """
     offsets, lengths = pa.array([3, 0, 2, 1, 0], pa.int32()), pa.array([1, 2, 0, 3, 4], pa.int32())
     views = pa.ListViewArray.from_arrays(offsets, lengths, pa.array([1, 2, 3, 4]))

@@ -113,7 +113,7 @@ def test_refused() -> None:
 
 @pytest.mark.parametrize("over", ["", " over ()"])
 def test_the_mode_of_intervals_counts_all_spellings_of_a_length(over: str) -> None:
-    """Q2: a month is 30 days, a day 24 hours; the answer has one of the spellings."""
+    """Q2: a month equals 30 days, a day 24 hours. The result is one of the equal values."""
     for spans in (["2 days", "1 month", "1 day", "720 hours"], ["3 days", "-1 month 5 seconds", "-30 days 5 seconds"]):
         values = ", ".join(f"(interval '{span}')" for span in spans)
         query = f"select distinct mode(v){over} = interval '{spans[1]}' as same from (values {values}, (null)) t(v)"

@@ -182,7 +182,7 @@ class Widening(qcore.SourceOperator):
 
 
 def loop_rows(first: qcore.PlanBuilder, again: qcore.PlanBuilder | None = None) -> RecursiveUnion:
-    """`first`, then, without end but for the rows met before, `again` or its own rows."""
+    """The rows of `first`, then endlessly new rows made by `again`, or by the default step."""
     node = first.build()
     working = WorkingTable("working", node.schema, "r")
     repeated = working if again is None else UserOperator("failing", node.schema, working, Failing())

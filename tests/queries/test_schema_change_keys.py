@@ -40,7 +40,10 @@ DRIVERS = (1, 2, 8)
 @pytest.mark.parametrize("how", JOINS)
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_of_both_sides_of_a_join_widen(name: str, how: str) -> None:
-    """Probe wider than the table, table wider than the probe, and both, each driver from a batch of its own."""
+    """The probe is wider than the table, the table wider than the probe, or both.
+
+    Drivers change at different batches.
+    """
     for seed in range(6):
         drivers = DRIVERS[seed % 3]
         # One side may stop short of the widest type, or never change.
@@ -53,7 +56,7 @@ def test_keys_of_both_sides_of_a_join_widen(name: str, how: str) -> None:
 
 
 def test_bounds_of_keys_that_widened_leave_out_no_row_group(tmp_path: Path) -> None:
-    """A decimal's bounds are other numbers than those of the integers that the probe's file holds."""
+    """Bounds of decimals are stored as other numbers than those of the integers in the probe's file."""
     path = tmp_path / "probe.parquet"
     pq.write_table(pa.table({"n": pa.array(range(100), pa.int32())}), path, row_group_size=10)
     wide = pa.record_batch({"k": pa.array([Decimal("5.00"), Decimal("93.00")], pa.decimal128(12, 2)), "i": [1, 2]})
@@ -67,7 +70,7 @@ def test_bounds_of_keys_that_widened_leave_out_no_row_group(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", every(3, KEYS))
 def test_equal_keys_meet_behind_an_exchange_by_hash(name: str) -> None:
-    """Each driver counts a key's rows among its own: the counts are right only where equal keys came to one driver."""
+    """Each driver counts the rows of its keys. The counts are right only if equal keys come to one driver."""
     for seed in range(12):
         source = Widening(name, DRIVERS[seed % 3], 100 + seed)
         child = rows_of(source).build()
@@ -80,7 +83,7 @@ def test_equal_keys_meet_behind_an_exchange_by_hash(name: str) -> None:
 
 @pytest.mark.parametrize("name", every(3, KEYS))
 def test_equal_keys_come_to_one_partition_of_the_output(name: str) -> None:
-    """PartitionedOutput: pages of a consumer hold all rows of their keys."""
+    """PartitionedOutput: the pages of a consumer have all rows of their keys."""
     for seed in range(6):
         source = Widening(name, DRIVERS[seed % 3], 200 + seed)
         task = qcore.Task(rows_of(source).partitioned_output("k", 5).build(), drivers=DRIVERS[seed % 3])
@@ -98,7 +101,7 @@ def test_equal_keys_come_to_one_partition_of_the_output(name: str) -> None:
 
 
 def test_pages_of_several_types_are_one_stream() -> None:
-    """D6: what goes over a wire is under the widest type, whichever page it came in."""
+    """D6: pages are sent in the widest type, also those that were narrower."""
     source = Widening("integer to decimal", 1, 0)
     source.batches = [[source.batch(*kind, random.Random(3)) for kind in KEYS["integer to decimal"]]]
     task = qcore.Task(rows_of(source).partitioned_output("g", 1).build(), drivers=1)
@@ -124,7 +127,7 @@ def pages_of(buffers: qcore.OutputBuffers, partition: int) -> Iterator[pa.Record
 
 
 def normal(key: Any) -> Any:
-    """One Python value for equal keys."""
+    """One Python value for equal keys of different types."""
     if isinstance(key, float) and key != key:
         return "NaN"
     if isinstance(key, datetime.date) and not isinstance(key, datetime.datetime):

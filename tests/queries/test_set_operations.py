@@ -54,7 +54,7 @@ def test_sql(query: str, oracle: duckdb.DuckDBPyConnection) -> None:
 @pytest.mark.parametrize("keyword", ["intersect", "except"])
 @pytest.mark.parametrize("all", [False, True])
 def test_builder(keyword: str, all: bool, duck: duckdb.DuckDBPyConnection) -> None:
-    """Every column of random tables, stacked so that rows repeat."""
+    """Every column of random tables, which are repeated so that rows occur several times."""
     left = pa.concat_tables([T, T, U.slice(0, 50)])
     right = pa.concat_tables([U, T.slice(100)])
     duck.register("l", left)

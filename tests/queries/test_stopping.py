@@ -49,7 +49,10 @@ def tables() -> dict[str, pa.Table]:
 
 @dataclass(frozen=True)
 class Case:
-    """`steps`: of loops over rows that go on without a new batch; there is a look for every CHECK_ROWS of them."""
+    """A plan with long loops.
+
+    `steps`: the number of rows of loops that run without a new batch. Each CHECK_ROWS of them look once.
+    """
 
     sql: str
     steps: int
@@ -115,7 +118,7 @@ CASES = {
 
 
 def run(name: str, site: str | None = None, nth: int = 1) -> tuple[Faults, int | None]:
-    """What was passed, and how many rows came; None: it was stopped."""
+    """The number of looks, and the number of rows; None if the query was stopped."""
     faults = Faults(site, nth)
     result = Session(threads=2).sql(CASES[name].sql, tables())
     with faults:
@@ -128,7 +131,7 @@ def run(name: str, site: str | None = None, nth: int = 1) -> tuple[Faults, int |
 
 @pytest.mark.parametrize("name", CASES)
 def test_v7_long_loops_look_whether_they_are_stopped(name: str) -> None:
-    """V7, D9: often enough for the work there is; and from any look the query ends, with nothing left."""
+    """V7, D9: the number of looks grows with the work. The query can end at each look, and leaves nothing."""
     counted, n_rows = run(name)
     looks = counted.passes["stop"]
     assert n_rows is not None
@@ -152,7 +155,7 @@ LONG = pa.table({"x": ["the quick brown fox " * 500 + str(i) for i in range(2000
     ],
 )
 def test_v7_functions_get_long_texts_piece_by_piece(sql: str) -> None:
-    """V7: what another library computes cannot be stopped half-way; it gets four megabytes at a time."""
+    """V7: a call of another library cannot be stopped, so it gets at most four megabytes at a time."""
     with Faults() as faults:
         whole = Session(threads=2).sql(sql, {"texts": LONG}).to_arrow()
     looks = faults.passes["stop"]
@@ -175,7 +178,7 @@ def start(sql: str, **settings: Any) -> tuple[Any, threading.Thread, list[BaseEx
 
 
 def test_v7_cancel_stops_a_round_of_a_recursion() -> None:
-    """V7, D9: the round is a query of its own, in the middle of a call that gives its reader nothing for hours."""
+    """V7, D9: a round is a query, which is in a call that returns nothing for hours."""
     with Faults() as faults:
         result, thread, failed = start(ENDLESS.format(PAIRS))
         while faults.passes["stop"] <= 100 and thread.is_alive():

@@ -64,7 +64,7 @@ def test_null_aware_mark_of_a_plan() -> None:
 
 
 def test_limits_past_every_row(duck: duckdb.DuckDBPyConnection) -> None:
-    """Count and offset together are more than an integer holds."""
+    """The sum of count and offset exceeds the range of integers."""
     duck.register("t", T)
     for query in (
         "select * from t order by id limit 9223372036854775807 offset 2",
@@ -76,7 +76,7 @@ def test_limits_past_every_row(duck: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_marks_of_several_joins_are_told_apart(duck: duckdb.DuckDBPyConnection) -> None:
-    """Two inputs that differ only in which of their marks they filter by are not one input computed once."""
+    """Two inputs filter by different marks. They must not be shared."""
     duck.register("t", T)
     duck.register("s", TABLES["without"])
     part = "select id from t where (a in (select x from s) or id = 6) and (k in (select k from s) or id = 5) and {}"

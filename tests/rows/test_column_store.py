@@ -20,7 +20,7 @@ from random_tables import ALL_TYPES, ENCODED_TYPES, SIZES, plain, random_table
 
 
 def check_kept(table: pa.Table, n_drivers: int) -> None:
-    """Sorted by a shuffled column, the rows are those that came in, column for column."""
+    """Rows sorted by a shuffled column equal the input, column by column."""
     order = np.random.default_rng(50).permutation(table.num_rows)
     table = table.append_column("order", pa.array(order))
     assert_same_rows(
@@ -56,7 +56,7 @@ def test_q2_dictionaries(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("every", [1, 3, 5, 100, 3000])
 def test_q2_strings_of_few_rows_out_of_many_are_copied(every: int) -> None:
-    """Views of copied strings point into the store, those of held ones into their batch."""
+    """Copied strings are in the store. Strings that were not copied are in their batch."""
     n = 60_000
     words = pa.array([None if i % 7 == 3 else f"a text of more than twelve bytes {i}" for i in range(n)])
     table = pa.table({"i": np.arange(n), "s": words})

@@ -1,4 +1,4 @@
-"""Stored keys: appended, compared and read back by type, as groups of keys that do not pack into words. SPEC Q2."""
+"""Key columns: keys appended, compared and read back, for groups whose keys do not fit two words. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_q2_every_type_beside_a_wide_one(type: pa.DataType, n_rows: int) -> None
 
 
 def test_q2_strings_that_differ_in_one_byte() -> None:
-    """In the length, the first four bytes, the rest of an inline view, or behind twelve bytes."""
+    """In the length, the prefix, the rest of an inline view, or after twelve bytes."""
     words = ["", "\0", "abcd", "abce", "abcdefghijkl", "abcdefghijkm", "abcdefghijklm", "abcdefghijkln", "x" * 40,
              "x" * 39 + "y", "x" * 41, None]  # fmt: skip
     drawn = np.random.default_rng(57).integers(0, len(words), 5000)
@@ -34,7 +34,7 @@ def test_q2_strings_that_differ_in_one_byte() -> None:
 
 
 def test_q2_texts_of_every_length_that_differ_in_one_byte_anywhere() -> None:
-    """Texts of up to 64 bytes are copied and compared by words that overlap, longer ones by calls."""
+    """Texts of up to 64 bytes are copied and compared by overlapping words, longer ones by calls."""
     words = []
     for length in range(11, 82):
         whole = "".join(chr(97 + at % 26) for at in range(length))
@@ -48,7 +48,7 @@ def test_q2_texts_of_every_length_that_differ_in_one_byte_anywhere() -> None:
 
 
 def test_q2_wide_keys_come_narrow_or_wide() -> None:
-    """A vector of decimals that all fit 64 bits is loaded as such; equal values are equal all the same."""
+    """A vector of decimals that fit 64 bits is loaded as such. Equal values of both widths are equal."""
     small = [10**10, -(10**10), 0, -1, None] * 500
     large = [10**10, -(10**10), 0, -1, 10**25, -(10**25), 2**64, 2**64 - 1, None] * 400
     for parts in ([small, large, small], [large, small]):

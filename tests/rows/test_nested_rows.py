@@ -1,4 +1,4 @@
-"""Lists, structs and maps that an operator keeps: part by part, and in the order of the rows beside them. SPEC Q2."""
+"""Lists, structs and maps that an operator keeps, and returns in the order of the other columns. SPEC Q2."""
 
 from __future__ import annotations
 

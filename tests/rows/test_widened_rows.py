@@ -1,4 +1,4 @@
-"""Rows that are kept while their columns widen: a sort's store and a top-N's candidates. SPEC D6."""
+"""Kept rows of a sort and of a top-N whose columns widen. SPEC D6."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ NESTED: dict[str, tuple[pa.DataType, Any]] = {
 @pytest.mark.parametrize("n_rows", [0, 1, 2048, 5000])
 @pytest.mark.parametrize("name", NESTED)
 def test_d6_new_nested_columns_are_null_in_rows_kept(name: str, n_rows: int) -> None:
-    """After rows without nested columns, after rows with another one of the same name, and where a null came before."""
+    """Kept rows without nested columns, with an earlier nested column, and with a null of another type."""
     type_, value = NESTED[name]
     old = range(n_rows)
     first = pa.record_batch([pa.array(old, pa.int64()), pa.nulls(n_rows)], ["i", "x"])

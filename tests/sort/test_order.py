@@ -1,4 +1,4 @@
-"""Prefixes and comparisons of keys: every type and direction, nulls first and last, against Python. SPEC Q2."""
+"""Prefixes and comparisons of keys of every type, direction and order of nulls, compared with Python. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_q2_several_keys_in_one_prefix(types: list[pa.DataType]) -> None:
     [-(2**63), 2**63 - 1, -1, 0, 1, None],
 ], ids=lambda values: repr(values[0]))  # fmt: skip
 def test_q2_neighbours(values: list[Any]) -> None:
-    """Each pair of values alone, so that no third one hides a wrong order of the two."""
+    """Each pair of values is sorted alone, so that a third value cannot hide a wrong order."""
     type = pa.decimal128(38, 0) if 10**20 in values else None
     for pair in itertools.permutations(values, 2):
         table = pa.table({"k": pa.array(pair, type or pa.array(values).type)})

@@ -47,12 +47,12 @@ def top(table: pa.Table, keys: list[Key], count: int, offset: int = 0) -> pa.Tab
 
 
 def rows_of(table: pa.Table) -> Counter[str]:
-    """As text, which unlike NaN equals itself."""
+    """Rows as text, because NaN does not equal itself."""
     return Counter(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
 def check(table: pa.Table, keys: list[Key]) -> None:
-    """Equal keys row by row (rows of equal keys may come in any order), equal rows as a whole."""
+    """Keys are equal row by row, and rows as a multiset: rows with equal keys may come in any order."""
     names = [name for name, _, _ in keys]
     wanted = expected(table, keys)
     got = sort(table, keys)
@@ -119,7 +119,7 @@ def test_strings_that_differ_in_trailing_zeros_only() -> None:
 
 
 def test_few_strings_then_another_key() -> None:
-    """Long stretches of equal prefixes are sorted by the keys behind, not by comparing rows."""
+    """Many rows have equal prefixes. They are sorted by the next key, without comparisons of rows."""
     table = random_table(
         11, 30_000, {"s": pa.string(), "t": pa.string(), "x": pa.float64()}, n_distinct={"s": 3, "t": 4}
     )
@@ -185,7 +185,7 @@ def test_top_n_of_top_n_is_the_top_n() -> None:
 
 
 def test_top_n_when_every_batch_is_better_than_the_last() -> None:
-    """Its strings are copied, so no input batch is kept alive."""
+    """Strings are copied, so that no input batch stays alive."""
     n = 60_000
     table = pa.table({"k": np.arange(n)[::-1], "s": pa.array([f"a long enough string {i}" for i in range(n)])})
     check(table, [("k", False, False)])
@@ -217,7 +217,7 @@ def test_no_input_gives_no_row() -> None:
 
 @pytest.mark.parametrize("sizes", [[0], [0, 0], [0, 2, 0]])
 def test_batches_without_rows(sizes: list[int]) -> None:
-    """V6: a schema alone, before rows or without any."""
+    """V6: batches without rows, before other batches or alone."""
     rows = pa.record_batch({"a": pa.array([2, 1], pa.int64()), "s": ["x", "y"]})
     for operator in (
         TopN("top", Account(), [("a", False, False)], 3),
@@ -256,7 +256,7 @@ def test_top_n_refuses_nested_columns() -> None:
 
 
 def widening_batches() -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Batches of more than a vector whose key widens twice and that get a column; and all under the widest schema."""
+    """Small batches whose key widens twice and that get a column. And all rows under the widest schema."""
     types = (pa.int16(), pa.int64(), pa.decimal128(24, 2), pa.int32())
     batches = []
     for seed, type in enumerate(types):
@@ -276,7 +276,7 @@ def widening_batches() -> tuple[list[pa.RecordBatch], pa.Table]:
 
 
 def test_rows_held_are_widened() -> None:
-    """SPEC D6: kept rows get the types and columns of those that follow; pyarrow's casts are the oracle."""
+    """SPEC D6: kept rows are widened to the schema of later rows. pyarrow's casts are the oracle."""
     batches, wide = widening_batches()
     keys = [("k", True, False), ("row", False, False)]
     for operator, want in (
@@ -289,7 +289,7 @@ def test_rows_held_are_widened() -> None:
 
 
 def test_drivers_that_saw_different_schemas_are_merged() -> None:
-    """SPEC D6: runs of other types and of another column order come under one schema."""
+    """SPEC D6: the runs of drivers with other types and orders of columns are merged under one schema."""
     batches, wide = widening_batches()
     keys = [("k", False, False), ("row", False, False)]
     for shares in ((batches[:1], batches[1:]), (batches[2:], batches[:2]), (batches[:2], batches[2:])):
@@ -301,7 +301,7 @@ def test_drivers_that_saw_different_schemas_are_merged() -> None:
 
 
 def test_types_in_conflict_are_refused() -> None:
-    """SPEC D6: between the batches of one driver, and between drivers."""
+    """SPEC D6: between batches of one driver, and between drivers."""
     number, text = pa.record_batch({"k": [1]}), pa.record_batch({"k": ["a"]})
     for operator in (OrderBy("o", Account(), [("k", False, False)]), TopN("t", Account(), [("k", False, False)], 3)):
         with pytest.raises(SchemaChangeError, match="'k' changed from int64 to string"):

@@ -1,4 +1,4 @@
-"""The radix sort below every sort: words and entries, split and unsplit, against numpy. SPEC Q2."""
+"""The radix sort of words and of entries, with and without partitioning, compared with numpy. SPEC Q2."""
 
 from __future__ import annotations
 

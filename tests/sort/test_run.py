@@ -1,4 +1,4 @@
-"""A sorted run: insertion, merge and radix sort, and ties settled word by word, against Python's sort. SPEC Q2."""
+"""A sorted run: insertion, merge, radix sort, and ties sorted word by word, compared with Python's sort. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_q2_digits_that_all_rows_share_are_skipped(n_bytes: int) -> None:
 @pytest.mark.parametrize("n_rows", [150, 201, 3000])
 @pytest.mark.parametrize("length", [0, 6, 7, 8, 13, 14, 15, 30])
 def test_q2_strings_that_differ_behind_a_long_common_start(length: int, n_rows: int) -> None:
-    """Ties are sorted by words of seven bytes; a word may tell nothing apart, and zeros may hide a string's end."""
+    """Ties are sorted by words of seven bytes. Equal words, and zero bytes at the end of a string."""
     tails = ["", "\0", "\0\0", "a", "b", "ab", "aaaaaaa", "aaaaaaab", "aaaaaaaaaaaaaab", "aaaaaaa\0"]
     words = ["x" * length + tails[i] for i in RNG.integers(0, len(tails), n_rows)]
     words = [None if i % 37 == 0 else word for i, word in enumerate(words)]
@@ -61,7 +61,7 @@ def test_q2_ties_of_keys_that_the_prefix_leaves_out(first: str, n_rows: int) -> 
 
 
 def test_q2_ties_of_long_strings_are_sorted_by_the_next_key_s_first_letters() -> None:
-    """The words of a key begin at its start, however many of the key before were equal."""
+    """The words of the second key begin with its first byte, even after long equal first keys."""
     firsts = [f"{first}{'x' * 20}{last}" for first in "mn" for last in "ab"]
     seconds = [f"{a}{b}{'y' * 28}{c}" for a in "pqr" for b in "st" for c in "uvw"]
     rows = {"a": [firsts[i] for i in RNG.integers(0, 4, 3000)], "b": [seconds[i] for i in RNG.integers(0, 18, 3000)]}

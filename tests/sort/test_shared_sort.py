@@ -1,4 +1,4 @@
-"""The rows of several drivers in one order, returned by whichever driver comes last. SPEC Q2, V2."""
+"""The rows of several drivers are sorted together and returned by the last driver. SPEC Q2, V2."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TYPES = {
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
 @pytest.mark.parametrize("keys", [["i"], ["f"], ["s"], ["b", "w"], ["n", "i"], ["s", "n"], ["b", "n", "f"], ["w", "s"]])
 def test_q2_drivers_work_together(keys: list[str], null_share: float, threads: int) -> None:
-    """Each driver has more than HELPER_ROWS_MIN rows, so all of them count, scatter and sort."""
+    """Each driver has more than HELPER_ROWS_MIN rows, so all drivers take part in the sort."""
     few = {"n": 1000, "s": 5000, "w": 3000}
     table = random_table(54, N, TYPES, null_share=null_share, n_distinct=few)
     table = chunks(table.append_column("row", pa.array(np.arange(N))), 20_000)

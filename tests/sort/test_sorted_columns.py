@@ -1,4 +1,4 @@
-"""The output of a sort: values read back from prefixes, or gathered from the rows of several drivers. SPEC Q2."""
+"""The output of a sort: values read from prefixes, or gathered from the stores of several drivers. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_q2_a_column_that_is_no_key_is_gathered(type: pa.DataType, null_share: f
 
 
 def test_q2_null_bits_at_the_edges_of_parts() -> None:
-    """Parts end within a word of the bitmap, which two threads then fill."""
+    """Two threads write different bits of the bitmap's word at the boundary of their parts."""
     rng = np.random.default_rng(52)
     n = 131_111
     keys = rng.integers(0, n, n)

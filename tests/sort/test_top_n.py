@@ -1,4 +1,4 @@
-"""Top-N: the first rows of the order, whatever comes first and however often the worst are thrown out. SPEC Q2."""
+"""Top-N returns the first rows of the order, for any order of the input. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(46)
 
 
 def check(table: pa.Table, keys: list[Key], count: int, offset: int) -> None:
-    """The row numbers settle all ties."""
+    """The row number is the last key, so there are no ties."""
     table = table.append_column("row", pa.array(np.arange(table.num_rows)))
     keys = [*keys, ("row", False, False)]
     got = run_chain([TopN("top", Account(), keys, count, offset)], table, table.schema)
@@ -38,7 +38,7 @@ def test_q2_counts_and_offsets(n_rows: int, count: int, offset: int) -> None:
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_q2_every_type(type: pa.DataType, direction: tuple[bool, bool]) -> None:
-    """Past the first 8,192 rows, most are turned away by their prefix or by a comparison with the worst kept."""
+    """After 8,192 rows most rows are rejected by their prefix, or by a comparison with the last kept row."""
     table = random_table(48, 14_000, {"k": type}, null_share=0.2, n_distinct=40, extremes=True)
     check(table, [("k", *direction)], 90, 10)
 

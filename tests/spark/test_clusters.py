@@ -1,7 +1,4 @@
-"""Queries on executors of their own, on Spark Connect, and after a driver process was killed (SPEC S2, S3, S4).
-
-Each runs in a process of its own, which has its own session of Spark.
-"""
+"""Queries on separate executors, on Spark Connect, and after a driver process was killed (SPEC S2, S3, S4)."""
 
 from __future__ import annotations
 
@@ -310,7 +307,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def run(script: str, arguments: list[str], tmp_path: Path, before: tuple[str, ...] = (), ends: bool = True) -> str:
-    """Run a script to its end; return what it printed. If `ends`, no process is left."""
+    """Run a script to its end and return its output. If `ends`, no process may be left."""
     command = [*before, sys.executable, "-c", START + script, *arguments]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=280, check=False)
     assert "all well" in done.stdout, done.stdout[-1000:] + done.stderr[-3000:]
@@ -320,7 +317,7 @@ def run(script: str, arguments: list[str], tmp_path: Path, before: tuple[str, ..
 
 
 def wait_for_end(tmp_path: Path) -> None:
-    """Wait until no process is left of those that a test started."""
+    """Wait until all processes that a test started have ended."""
     deadline = time.monotonic() + 60
     while processes_with(str(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -329,7 +326,7 @@ def wait_for_end(tmp_path: Path) -> None:
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    """A standalone cluster: a master, and two workers on hosts of their own. Returns its URL."""
+    """A standalone cluster with a master and two workers on separate hosts. Returns its URL."""
     import pyspark
 
     start = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
@@ -373,13 +370,13 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.sweep
 def test_executors_that_are_killed(arguments: list[str], tmp_path: Path) -> None:
-    """In each stage, after the task's file was complete."""
+    """An executor is killed in each stage, after its task's file was complete."""
     run(CLUSTER, arguments, tmp_path)
 
 
 @pytest.mark.sweep
 def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
-    """Below a DataFrame that Spark computes: rows of a shuffle are lost with their executor, and computed again."""
+    """Spark computes a DataFrame below the query. Shuffled rows are lost with their executor and computed again."""
     counted = tmp_path / "counted"
     counted.mkdir()
     run(LOST_SHUFFLE, [*arguments, str(counted)], tmp_path)
@@ -388,13 +385,13 @@ def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.timeout(400)
 def test_speculation(arguments: list[str], tmp_path: Path, master: str) -> None:
-    """Copies of late tasks win. The losers' files, whole or cut off, do not count and are removed."""
+    """Copies of slow tasks win. Files of the other attempts, complete or not, do not count and are removed."""
     run(SPECULATION, [*arguments, master], tmp_path, ends=False)
 
 
 @pytest.mark.sweep
 def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
-    """One error that names the file, and nothing is left; with more room the same session answers."""
+    """One error names the file, and nothing is left. With more space the same session returns the answer."""
     apart = ("unshare", "--map-root-user", "--mount")
     if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user cannot mount a small disk: unshare --map-root-user --mount fails")
@@ -404,7 +401,7 @@ def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize(("space", "expected"), [("512m", "refused"), ("1g", "refused"), ("2g", "answered")])
 def test_a_limited_address_space(space: str, expected: str, arguments: list[str], tmp_path: Path) -> None:
-    """Of Python workers: the answer, or one error that says how much is needed."""
+    """Python workers with a limit return the answer, or one error that states how much they need."""
     assert expected in run(ADDRESS_SPACE, [*arguments, space], tmp_path)
 
 
@@ -431,7 +428,7 @@ def test_a_driver_that_is_killed(arguments: list[str], tmp_path: Path) -> None:
 
 
 def processes_with(text: str) -> list[int]:
-    """The other processes whose environment has a text."""
+    """The other processes whose environment contains a text."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():

@@ -1,4 +1,4 @@
-"""Queries in Spark's tasks give what they give here (SPEC S2), and can be watched, stopped and kept."""
+"""Queries in Spark's tasks return the same rows as in this process, and can be watched, stopped and kept (SPEC S2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOINED = "select d.name, sum(t.x) as s from t join d on t.k = d.k group by d.nam
 
 @pytest.fixture(autouse=True)
 def parent(tmp_path: Path, conf: Any) -> Path:
-    """The folder of the queries' folders. With few bytes for this process, small files are read by tasks too."""
+    """The folder for folders of queries. With this setting small files are read by tasks too."""
     folder = tmp_path / "exchange"
     folder.mkdir()
     conf(DIRECTORY_CONF, str(folder))
@@ -66,7 +66,7 @@ def test_files(spark: Any, files: dict[str, str], parent: Path, query: str) -> N
 
 
 def test_rows_in_memory_and_frames(spark: Any, files: dict[str, str], parent: Path) -> None:
-    """Beside files: a table in memory, a DataFrame of files and one that Spark computes."""
+    """Files joined with a table in memory, a DataFrame of files, and a DataFrame that Spark computes."""
     tables = {
         "t": spark.read.parquet(files["t"]),
         "d": pq.read_table(files["d"]),
@@ -184,7 +184,7 @@ def test_a_timeout_of_a_stage_in_this_process(spark: Any, files: dict[str, str],
 def test_the_last_part_gets_the_rest_of_the_timeout(
     spark: Any, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stages use most of it; what is left runs in this process, and cannot end in it."""
+    """The stages use most of the timeout, so the part in this process cannot end in time."""
     run = StageLoop.run
 
     def run_slowly(self: StageLoop, deadline: float | None) -> Any:
@@ -222,7 +222,7 @@ def test_two_queries_at_once(spark: Any, files: dict[str, str], parent: Path) ->
 
 
 def test_a_file_that_changed(spark: Any, tmp_path: Path) -> None:
-    """Python workers are used again, and must not answer from what they know of a file."""
+    """Python workers are reused, and must not use what they cached of the old file."""
     path = tmp_path / "c.parquet"
     for n_rows in (10, 2000, 300):
         pq.write_table(pa.table({"x": list(range(n_rows))}), path)

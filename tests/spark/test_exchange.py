@@ -1,4 +1,4 @@
-"""DataFrames that Spark must compute come as Arrow files its tasks write, a partition at a time (SPEC S1)."""
+"""Tasks of Spark write the partitions of a DataFrame as Arrow files, which are read one by one (SPEC S1)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
 
 
 def test_partitions_come_while_the_job_runs(spark: Any, exchange_dir: Path) -> None:
-    """S1: two cores, four partitions, the later ones slow: the first is there long before the job ends."""
+    """S1: two cores, four partitions, of which the later ones are slow. The first is read long before the job ends."""
     df = spark.range(0, 4, 1, 4).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 1000L * id) as slept")
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # start a Python worker
     table = table_from(df.select("id", "slept"))
@@ -129,7 +129,7 @@ def test_stopping_early_cancels_the_job(spark: Any, exchange_dir: Path) -> None:
 
 
 def test_a_file_without_the_rows_its_task_reported_is_refused(spark: Any, exchange_dir: Path) -> None:
-    """A shared folder may show a file before all of it, or not at all."""
+    """A shared folder may show a part of a file, or not show it at all."""
     table = table_from(spark.range(0, 1000, 1, 3).selectExpr("id + 0 as id"))
     cut, other, gone = list(table.splits(("id",), None, 2))
     rows = pa.table({"id": [1]})
@@ -147,7 +147,7 @@ def test_a_file_without_the_rows_its_task_reported_is_refused(spark: Any, exchan
 
 
 def test_files_read_early_are_those_of_the_result(spark: Any, exchange_dir: Path) -> None:
-    """What Spark told while the job ran is checked by what its result tells."""
+    """Reports that arrive while the job runs are compared with the job's result."""
     exchange = Exchange(spark.range(0, 4, 1, 2), str(exchange_dir))
     splits = PartitionSplits(exchange)
     assert exchange.wait(60)

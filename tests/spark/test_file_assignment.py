@@ -1,4 +1,4 @@
-"""Splits are divided among tasks: every split once, balanced by bytes, the same each time (SPEC S2)."""
+"""Splits are divided among tasks: each split once, balanced by bytes, always in the same way (SPEC S2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans cut into stages: run by tasks one after another, without Spark, they give what the plan gives (SPEC S2)."""
+"""Plans divided into stages and run one after another, without Spark, return the rows of the plan (SPEC S2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of five files; keys occur often."""
+    """A table of five files with repeated keys."""
     path = tmp_path_factory.mktemp("tables")
     (path / "l").mkdir()
     for number in range(5):
@@ -114,7 +114,7 @@ def test_a_limit_gives_as_many_rows(session: qcore.Session, tmp_path: Path) -> N
 
 
 def test_aggregates_run_in_two_steps(session: qcore.Session, tmp_path: Path) -> None:
-    """The partial step is in the stage, and the final one in what is left."""
+    """The stage has the partial step, the rest of the plan the final one."""
     plan = session.sql("select k, avg(d) a from l group by k").plan
     (stage,) = next_stages(plan, APART)
     partial = stage.plan.child
@@ -144,7 +144,7 @@ def test_steps_can_be_explained_and_optimized(session: qcore.Session) -> None:
 
 
 def test_small_rests_need_no_task(session: qcore.Session, tmp_path: Path) -> None:
-    """What reads few bytes of stages runs in this process."""
+    """A part that reads few bytes from stages runs in this process."""
     run = StagesRun(str(tmp_path), Limits(3))
     run.rows(session.sql("select n, count(*) c from (select k, count(*) n from l group by k) group by n").plan)
     assert len(run.stages) == 1
@@ -163,7 +163,7 @@ def test_rows_of_this_process_are_written_once(tmp_path: Path) -> None:
 
 
 def test_aggregates_over_nested_values(tmp_path: Path) -> None:
-    """Keys that are lists cannot be hashed: their rows are gathered."""
+    """Keys that are lists cannot be hashed, so all rows are sent to one task."""
     path = str(tmp_path / "n.parquet")
     pq.write_table(pa.table({"x": [[1, 2], [3], None, [1, 2]] * 50, "v": range(200)}), path)
     plans = [
@@ -199,7 +199,7 @@ FILTERED = {
 
 @pytest.mark.parametrize("query", FILTERED)
 def test_rows_without_a_match_are_not_exchanged(query: str, tmp_path: Path) -> None:
-    """S2: a filter of the build keys drops them, where the join returns none of them."""
+    """S2: a filter of the build keys drops such rows if the join does not return them."""
     tables = {
         "many": pa.table({"k": list(range(50_000)), "v": [i / 4 for i in range(50_000)]}),
         "few": pa.table({"k": list(range(0, 60_000, 100)), "w": list(range(600))}),

@@ -1,4 +1,4 @@
-"""Sessions that cannot share a process with the others: executors of their own, and Spark Connect (SPEC S3)."""
+"""Sessions that need a separate process: with separate executors, and Spark Connect (SPEC S3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of what stages wrote, and the folders of queries (SPEC S2, S4)."""
+"""Tables of the pages that stages wrote, and the folders of queries (SPEC S2, S4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES = {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2), "t": pa.t
 
 
 def write_pages(path: Path, rows: pa.Table, n_partitions: int = 3, page_rows: int = 500) -> PageFile:
-    """Pages of the rows, in partitions by turns."""
+    """Pages of the rows, in partitions in turn."""
     writer = PageFileWriter(str(path), rows.schema, 1)
     for number, batch in enumerate(rows.combine_chunks().to_batches(max_chunksize=page_rows)):
         writer.write(number % n_partitions, batch)
@@ -35,7 +35,7 @@ def write_pages(path: Path, rows: pa.Table, n_partitions: int = 3, page_rows: in
 
 
 def test_a_table_of_pages(tmp_path: Path) -> None:
-    """A query reads all partitions, or some; the table and its splits travel as bytes."""
+    """A query reads all partitions or some. The table and its splits can be pickled."""
     rows = random_table(1, 10_000, TYPES, 0.1)
     halves = [write_pages(tmp_path / "a", rows.slice(0, 6000)), write_pages(tmp_path / "b", rows.slice(6000))]
     table = PagesTable(rows.schema, halves, 3, ("k",))
@@ -94,7 +94,7 @@ def test_a_folder_is_its_owners_and_is_removed(tmp_path: Path) -> None:
 def test_a_removal_that_fails_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_failures: int, n_held: int
 ) -> None:
-    """As when a task makes a file meanwhile; if it fails too often, the next query's sweep removes the folder."""
+    """A task may create a file meanwhile. After several failures the sweep of the next query removes the folder."""
     rmtree, n_tried = shutil.rmtree, [0]
 
     def remove(path: str, **options: bool) -> None:

@@ -1,4 +1,4 @@
-"""Plans travel to other processes as bytes, or are refused by the name of what cannot (SPEC S2)."""
+"""Plans are sent to other processes as bytes, or are errors that name the part that cannot be sent (SPEC S2)."""
 
 from __future__ import annotations
 

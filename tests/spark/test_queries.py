@@ -1,4 +1,4 @@
-"""Queries over Spark DataFrames give what Spark gives (SPEC S1)."""
+"""Queries over Spark DataFrames return what Spark returns (SPEC S1)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_scans_of_files(spark: Any, frames: dict[str, Any], query: str) -> None:
 
 
 def test_the_frame_s_own_filter_and_names(frames: dict[str, Any]) -> None:
-    """The filter is on a column the query does not read, and holds beside the query's own."""
+    """The DataFrame's filter reads a column that the query does not read, and the query has its own filter."""
     kept = frames["lineitem"].where("l_shipmode in ('AIR', 'MAIL') and l_quantity > 10")
     frame = kept.selectExpr("l_orderkey as o", "l_tax as t", "l_linenumber as n")
     result = qcore.sql("select n, count(*) as c, sum(t) as t from f where o < 3000 group by n", {"f": frame}, threads=2)
@@ -69,7 +69,7 @@ def test_what_spark_must_compute(frames: dict[str, Any], tmp_path: Path, conf: A
 
 
 def test_a_limit_stops_the_spark_job(spark: Any, tmp_path: Path, conf: Any) -> None:
-    """SPEC V8: eight seconds of sleeping partitions are not waited for."""
+    """SPEC V8: the query does not wait eight seconds for partitions that sleep."""
     conf(DIRECTORY_CONF, str(tmp_path))
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # start a Python worker
     sleeping = "java_method('java.lang.Thread', 'sleep', if(id = 0, 0L, 1000L)) as s"
@@ -99,7 +99,7 @@ from f order by id
 
 
 def test_spark_s_dialect_has_the_zone_of_its_session(spark: Any, tmp_path: Path, conf: Any) -> None:
-    """S1: also where a scan of files is filtered, and where Spark computes the rows."""
+    """S1: for a filter of a file scan, and for rows that Spark computes."""
     conf(DIRECTORY_CONF, str(tmp_path))
     made = """select id, timestamp '2024-03-10 01:59:00' + make_interval(0, 0, 0, 0, id) as at,
               timestamp_ntz '2024-03-10 00:30:00' + make_interval(0, 0, 0, 0, id) as local from range(0, 8, 1, 1)"""

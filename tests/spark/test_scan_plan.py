@@ -1,4 +1,4 @@
-"""DataFrames that are scans of Parquet files are read by the engine from Spark's own sections (SPEC S1)."""
+"""DataFrames that are scans of Parquet files are read by the engine, in Spark's sections (SPEC S1)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_of(df: Any) -> pa.Table:
-    """What Spark itself gives, as the oracle; small data only."""
+    """The rows by Spark, as the oracle, for small data."""
     table = df.toArrow()
     columns = []
     for field in table.schema:
@@ -71,7 +71,7 @@ def rows_of(df: Any) -> pa.Table:
 
 
 def rows_read(table: Any) -> pa.Table:
-    """What the connector gives, with a view's filter left out (the engine's work)."""
+    """The rows that the connector reads, without the filter of a view."""
     if isinstance(table, ViewTable):
         read = read_table(table.table, tuple(dict.fromkeys(table.columns)))
         return pa.Table.from_arrays([read.column(name) for name in table.columns], names=table.schema.names)
@@ -89,7 +89,7 @@ def test_plain_scan(spark: Any, folder: Path) -> None:
 
 
 def test_sections_of_one_file_add_up(spark: Any, folder: Path, conf: Any) -> None:
-    """Spark's cuts fall inside row groups; the middle decides on both sides."""
+    """Sections begin within row groups. Spark and qcore assign a row group by its middle byte."""
     conf("spark.sql.files.maxPartitionBytes", "10000")
     df = spark.read.parquet(str(folder))
     table = spark_table(df)
@@ -140,7 +140,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_filters_become_expressions(spark: Any, folder: Path, condition: str, conf: Any) -> None:
-    """The rows that pass, by pyarrow over the translated expression, are Spark's."""
+    """pyarrow evaluates the translated expression. The rows that pass are those of Spark."""
     # With it Spark leaves out row groups by statistics that know nothing of NaN, though NaN > 370 holds in Spark.
     conf("spark.sql.parquet.filterPushdown", "false")
     df = spark.read.parquet(str(folder)).where(condition)
@@ -155,7 +155,7 @@ def test_filters_become_expressions(spark: Any, folder: Path, condition: str, co
 
 
 def arrow_expression(expr: Any) -> pc.Expression:
-    """Ours as pyarrow's, for checking."""
+    """A qcore expression as an expression of pyarrow."""
     from qcore.expression import tree as e
 
     if isinstance(expr, e.Column):
@@ -214,7 +214,7 @@ def test_other_sources_are_left_to_spark(spark: Any, folder: Path, tmp_path: Pat
 
 
 def test_collations_of_files(spark: Any, tmp_path: Path, conf: Any) -> None:
-    """Refused in a column; where only a condition has one, the condition is Spark's."""
+    """An error for a column that is read. Spark evaluates a condition with such a column."""
     conf(DIRECTORY_CONF, str(tmp_path))
     rows = spark.sql("select w collate utf8_lcase as s, w as plain from values ('a'), ('A'), ('b') as t(w)")
     rows.write.parquet(str(tmp_path / "t"))
@@ -235,7 +235,7 @@ def test_collations_of_files(spark: Any, tmp_path: Path, conf: Any) -> None:
 
 
 def test_partition_columns_and_odd_names(spark: Any, tmp_path: Path) -> None:
-    """Paths come url-encoded and are unquoted exactly once."""
+    """Paths are URL-encoded, and must be decoded exactly once."""
     values = ["a%20b /x=1", "plain", "ü", None]
     df = spark.createDataFrame([(i, values[i % 4], i % 2) for i in range(40)], "id long, p string, q int")
     df.write.partitionBy("p", "q").parquet(str(tmp_path / "odd dir%41"))
@@ -249,7 +249,7 @@ def test_partition_columns_and_odd_names(spark: Any, tmp_path: Path) -> None:
 
 
 def test_partition_values_like_the_text_around_them(spark: Any, tmp_path: Path) -> None:
-    """The values of folders are read from a text that has them beside paths and other values."""
+    """Values of folders contain parts of the text from which paths and values are parsed."""
     values = ["x,5", "null", None, "a], path: b", "5], path: file:/c, range: 0-9, partition values: [7", "plain", "007"]
     rows = [(i, value, i % 3 or None) for i, value in enumerate(values * 3)]
     df = spark.createDataFrame(rows, "id long, p string, q int")
@@ -262,7 +262,7 @@ def test_partition_values_like_the_text_around_them(spark: Any, tmp_path: Path) 
 
 
 def test_values_of_folders_take_few_calls(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of py4j, at 0.1 to 0.3 ms each: fewer than folders."""
+    """A py4j call takes 0.1 to 0.3 ms. There must be fewer calls than folders."""
     from py4j.java_gateway import JavaMember
 
     called, n_calls = JavaMember.__call__, [0]
@@ -303,7 +303,7 @@ def test_partition_values_of_every_type(spark: Any, tmp_path: Path) -> None:
 
 
 def test_two_schemas_one_table(spark: Any, tmp_path: Path) -> None:
-    """Another case, other order, narrower types, absent columns, both kinds of timestamps."""
+    """Files with other cases, orders and widths of columns, missing columns, and both kinds of timestamps."""
     at = datetime.datetime(2020, 6, 1, 12, 0, tzinfo=datetime.UTC)
     old = pa.table(
         {
@@ -353,7 +353,7 @@ def test_files_in_the_legacy_calendar_are_left_to_spark(spark: Any, tmp_path: Pa
 
 
 def test_which_files_are_in_the_legacy_calendar(spark: Any, tmp_path: Path) -> None:
-    """By the version of Spark that the footer names; without one by the mode that Spark reads with."""
+    """The footer names the version of Spark. Without a version the mode of Spark's session decides."""
     rows = pa.table({
         "day": pa.array([datetime.date(1500, 1, 1)]), "at": pa.array([0], pa.timestamp("us", "UTC")),
         "local": pa.array([0], pa.timestamp("us")), "id": [1],

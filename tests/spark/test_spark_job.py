@@ -1,4 +1,4 @@
-"""Jobs of Spark end with a result, one clear error, or because they were cancelled."""
+"""Jobs of Spark end with a result, with one clear error, or by a cancellation."""
 
 from __future__ import annotations
 

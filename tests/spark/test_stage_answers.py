@@ -31,7 +31,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tables with keys that occur once, often, and on one side only, and nulls."""
+    """Two tables with unique and repeated keys, keys that one side lacks, and nulls."""
     folder = tmp_path_factory.mktemp("sides")
     for name, n_rows in (("l", 3000), ("r", 900)):
         types = {"k": pa.int32(), "s": pa.string(), "v": pa.int64(), "f": pa.float64()}
@@ -52,7 +52,7 @@ def session_over(folder: Path, threads: int = 2) -> qcore.Session:
 @pytest.mark.parametrize("build", ["left", "right"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_joins_of_every_kind(kind: str, build: str, cut: str, sides: Path, tmp_path: Path) -> None:
-    """Hash joins by one and two keys and with a condition, and nested-loop joins."""
+    """Hash joins by one and two keys, with a condition, and nested-loop joins."""
     session = session_over(sides)
     left = PlanBuilder().scan("l", source=str(sides / "l.parquet"))
     right = PlanBuilder().scan("r", source=str(sides / "r.parquet"))
@@ -71,7 +71,7 @@ def test_joins_of_every_kind(kind: str, build: str, cut: str, sides: Path, tmp_p
 
 
 def with_build(node: Any, build: str) -> Any:
-    """The plan with the build side of its joins chosen."""
+    """The plan whose joins all have this build side."""
     if hasattr(node, "build"):
         return node.with_fields(build=build)
     return node.with_children(*(with_build(child, build) for child in node.children)) if node.children else node
@@ -133,7 +133,7 @@ def test_s2_queries_over_two_tables(name: str, cut: str, sides: Path, tmp_path: 
 
 
 class GrowingOnTables(Growing):
-    """Grows plans without operators written in Python, which run in one process only."""
+    """Random plans without operators written in Python, which run in one process only."""
 
     def user(self, of: PlanBuilder, depth: int) -> PlanBuilder:
         return of.distinct()
@@ -141,7 +141,7 @@ class GrowingOnTables(Growing):
 
 @pytest.mark.parametrize("start", range(0, 120, 10))
 def test_random_plans(start: int, tmp_path: Path) -> None:
-    """Plans put together at random, over files and rows of this process, cut in several ways."""
+    """Random plans over files and rows of this process, divided in several ways."""
     for seed in range(start, start + 10):
         rng = random.Random(seed)
         rows = random_rows(LEFT, rng.randint(0, ROWS_MAX), rng)
@@ -165,7 +165,7 @@ def test_random_plans(start: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("number", range(1, 23))
 def test_tpch(number: int, cut: str, tpch_dir: Path, tmp_path: Path) -> None:
-    """S2: TPC-H's answers are DuckDB's, with joins partitioned, by size, and with build sides read by every task."""
+    """S2: the rows are those of DuckDB, with partitioned joins, joins by size, and build sides read by every task."""
     text = (BENCH / "tpch" / "queries" / f"q{number:02}.sql").read_text()
     actual = StagesRun(str(tmp_path), CUTS[cut], 2).rows(session_over(tpch_dir).sql(text).plan)
     with duckdb.connect() as connection:
@@ -176,7 +176,7 @@ def test_tpch(number: int, cut: str, tpch_dir: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("query", every(4, [f"q{number:02}" for number in range(1, 100)]))
 def test_tpcds(query: str, tpcds_at: Callable[[float], Any], tmp_path: Path) -> None:
-    """S2: TPC-DS's answers are DuckDB's, however the plan is cut."""
+    """S2: the rows are those of DuckDB, however the plan is divided."""
     tpcds = tpcds_at(0.01)
     session = qcore.Session(threads=2, timeout=60)
     with duckdb.connect() as connection:

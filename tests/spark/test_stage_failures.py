@@ -1,4 +1,4 @@
-"""Tasks that fail, processes that die and files that vanish: the right answer or one clear error (SPEC S4)."""
+"""Tasks that fail, processes that die and files that vanish: the right rows or one clear error (SPEC S4)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def at_the_second_page(act: Callable[[], None]) -> Callable[[], None]:
-    """Make a task act when it writes its second page, while its file is open."""
+    """Call a function when a task writes its second page, while its file is open."""
 
     def prepare() -> None:
         from qcore.writing.page_file import PageFileWriter
@@ -85,7 +85,7 @@ def kill() -> None:
 def failing(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], after: Callable[[], None], attempts: int = 1
 ) -> None:
-    """Make the first attempts of every task of every stage do something before its work, and after it."""
+    """Make the first attempts of every task in every stage fail before or after its work."""
     task_runner = transport.task_runner
 
     def failing_runner(*arguments: Any) -> transport.TaskRunner:
@@ -124,7 +124,7 @@ FAILURES = {
 def test_a_first_attempt_that_fails(
     spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
-    """Also one whose file is complete: it does not count."""
+    """The file of a failed attempt does not count, even if it is complete."""
     failing(monkeypatch, *FAILURES[failure])
     result = qcore.sql(QUERY, {"t": path}, on=spark)
     found = result.to_arrow()
@@ -186,7 +186,7 @@ N_SPLITS = 400_000
 
 
 def never_ending(monkeypatch: pytest.MonkeyPatch, stage_number: int, notes: Path) -> None:
-    """Make the tasks of a stage read their rows many times, and note their processes."""
+    """Tasks read their rows many times, and write down their process ids."""
     task_runner = transport.task_runner
     folder, n_splits = str(notes), N_SPLITS
 
@@ -239,7 +239,7 @@ def test_a_query_that_is_stopped_in_a_stage(
     stage_number: int,
     how: type[QcoreError],
 ) -> None:
-    """While tasks work: no job, no worker, no file is left, and the session answers the next query."""
+    """No job, worker or file is left, and the session answers the next query."""
     expected = qcore.sql(QUERY, {"t": path}, threads=1).to_arrow()
     assert_same_rows(qcore.sql(QUERY, {"t": path}, on=spark).to_arrow(), expected)
     notes = tmp_path / "notes"

@@ -35,7 +35,7 @@ def exchange_dir(tmp_path: Path, conf: Any) -> Path:
 
 
 def failing_first(fail: Callable[[], None]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """For mapInArrow and mapInPandas: passes batches on, and fails behind some, in a task's first attempt."""
+    """For mapInArrow and mapInPandas: returns some batches, then fails in the first attempt of a task."""
 
     def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -101,7 +101,7 @@ def test_a_map_over_an_rdd(spark: Any) -> None:
 
 
 def test_rows_of_files(spark: Any, tmp_path: Path) -> None:
-    """As a query reads them, with a function of the user's between the files and the query."""
+    """A function of the user is between the files and the query."""
     data = tmp_path / "files"
     data.mkdir()
     rows = pa.table({"id": range(N_ROWS), "price": [i / 4 for i in range(N_ROWS)]})
@@ -131,7 +131,7 @@ def test_a_task_that_always_fails_fails_the_query(spark: Any) -> None:
 
 
 def test_files_that_no_task_named_are_not_read(spark: Any, exchange_dir: Path) -> None:
-    """Of attempts that failed, or that Spark killed as another was faster."""
+    """Files of failed attempts, and of attempts that Spark killed because another was faster."""
     exchange = Exchange(spark.range(2), str(exchange_dir))
     rows = pa.table({"id": [7]})
     for name in ("part-000000-aaa.arrow", "part-000009-bbb.arrow"):

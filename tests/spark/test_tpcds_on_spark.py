@@ -29,7 +29,7 @@ SMALL = {"spark.qcore.broadcast.bytes": "1", "spark.qcore.driver.bytes": "1"}
 def test_answers(
     spark: Any, tpcds_at: Callable[[float], Any], tmp_path: Path, conf: Any, stages: str, query: str
 ) -> None:
-    """S2: with every join and group in tasks, and with what is small in this process."""
+    """S2: all joins and groups run in tasks, or small parts run in this process."""
     suite = tpcds_at(SCALE)
     conf(DIRECTORY_CONF, str(tmp_path))
     if stages == "all":

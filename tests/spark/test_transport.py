@@ -1,4 +1,4 @@
-"""Tasks on executors: missing or other versions, little memory, and reports that do not fit (SPEC S2, S4)."""
+"""Tasks on executors: qcore missing or of another version, little memory, and inconsistent reports (SPEC S2, S4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task of a stage, and how it fails: one clear error, and nothing is left (SPEC S2, S4)."""
+"""One task of a stage. If it fails, it raises one clear error and leaves nothing (SPEC S2, S4)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUPED = "select k, count(*) n, max(s) s from t group by k"
 
 @pytest.fixture
 def rows(tmp_path: Path) -> str:
-    """A file of 60,000 rows with as many keys."""
+    """A file of 60,000 rows with different keys."""
     table = random_table(3, 60_000, {"s": pa.string(), "v": pa.int64()}, 0.1)
     path = tmp_path / "t.parquet"
     pq.write_table(table.append_column("k", pa.array(range(60_000))), path, row_group_size=5000)
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Iterator[QueryFolder]:
 
 
 def first_task(path: str, folder: QueryFolder, text: str = GROUPED) -> tuple[Stage, TaskInput]:
-    """The first stage of a query, and its only task."""
+    """The first stage of a query, and the only task of that stage."""
     session = qcore.Session(threads=2)
     session.register("t", path)
     (stage,) = next_stages(session.sql(text).plan, APART)
@@ -63,7 +63,7 @@ def test_a_task_writes_one_file(rows: str, folder: QueryFolder) -> None:
 
 
 def test_partitions_depend_on_keys_alone(rows: str, folder: QueryFolder) -> None:
-    """The partition of a row is the same in every task, whatever its threads and its splits."""
+    """The partition of a row does not depend on the task, its threads or its splits."""
     _, given = first_task(rows, folder)
     per_partition = set()
     for threads in (1, 2):
@@ -76,7 +76,7 @@ def test_partitions_depend_on_keys_alone(rows: str, folder: QueryFolder) -> None
 
 @contextmanager
 def file_bytes_max(n_bytes: int) -> Iterator[None]:
-    """No file may become longer: writes beyond fail as on a full disk."""
+    """Limit the size of files, so that longer writes fail as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_written(parent: str, rows: str, folder: QueryFo
 
 
 def test_a_task_ends_when_the_folder_is_removed(rows: str, folder: QueryFolder) -> None:
-    """The query has ended then. Spark ends the worker of a task that it has killed only seconds later."""
+    """The query has ended. Spark ends the worker of a killed task only seconds later."""
     _, given = first_task(rows, folder)
     many = {scan: listed * 4000 for scan, listed in given.splits.items()}
     timer = threading.Timer(1, folder.close)
@@ -114,7 +114,7 @@ def test_a_task_ends_when_the_folder_is_removed(rows: str, folder: QueryFolder) 
 
 
 def test_a_folder_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
-    """A file system over a network may fail for a moment. A loop of links fails always."""
+    """A network file system may fail for a moment. A loop of links always fails."""
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     assert not is_gone(str(loop))
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_exists_is_left(rows: str, folder: QueryFolder) -> None:
-    """Another attempt's file is neither overwritten nor removed."""
+    """The file of another attempt is neither overwritten nor removed."""
     _, given = first_task(rows, folder)
     Path(given.output).write_text("of another attempt")
     with pytest.raises(PlanError, match="exists already"):
@@ -153,7 +153,7 @@ def test_a_source_that_fails_in_the_middle(rows: str, folder: QueryFolder) -> No
 
 @pytest.mark.parametrize("damage", ["deleted", "truncated", "longer", "zeros", "one bit"])
 def test_files_that_change_between_stages(damage: str, rows: str, folder: QueryFolder) -> None:
-    """S4: the next stage ends with an error that names the file; it does not lose rows."""
+    """S4: the next stage raises an error that names the file. No row is lost."""
     stage, _ = first_task(rows, folder)
     run = StagesRun("", n_tasks=2)
     table = run.run(stage, folder)
@@ -188,7 +188,7 @@ def test_files_that_change_between_stages(damage: str, rows: str, folder: QueryF
 
 
 def test_a_task_that_is_interrupted(rows: str, folder: QueryFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ends the wait stops the task, and removes its file."""
+    """Any exception in the wait stops the task and removes its file."""
     _, given = first_task(rows, folder)
     reached = threading.Event()
 

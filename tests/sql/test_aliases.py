@@ -1,4 +1,4 @@
-"""Columns of a select list named in the same SELECT, beside DuckDB. SPEC Q1."""
+"""Names of the select list that are used in the same SELECT, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _both(query: str) -> None:
     ],
 )
 def test_an_alias_is_known_in_its_select(query: str) -> None:
-    """Q1: in the items behind it, in WHERE and in windows."""
+    """Q1: in later items of the select list, in WHERE and in windows."""
     _both(query)
 
 
@@ -98,6 +98,6 @@ def test_a_column_of_a_table_wins(query: str) -> None:
     ],
 )
 def test_what_an_alias_cannot_be(query: str, said: str) -> None:
-    """Q1: refused by name."""
+    """Q1: an error names the alias."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(query, TABLES)

@@ -1,4 +1,4 @@
-"""Powers, whole quotients and products of intervals in SQL, against DuckDB. SPEC Q1, Q3."""
+"""Powers, integer division and products of intervals in SQL, against DuckDB. SPEC Q1, Q3."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_q1_as_duckdb(query: str) -> None:
 
 @pytest.mark.parametrize(("dialect", "expected"), [("qcore", 8), ("postgresql", 8), ("duckdb", 8), ("spark", 1)])
 def test_q1_caret(dialect: str, expected: int) -> None:
-    """Power, or exclusive or, which binds less than +."""
+    """Power, or exclusive or, whose precedence is below +."""
     (row,) = qcore.sql("select 2 ^ 3 as a, 1 + 1 ^ 3 as b", {}, dialect=dialect).to_arrow().to_pylist()
     assert row == {"a": expected, "b": 1 if dialect == "spark" else 2}
     (row,) = qcore.sql("select 2 ** 3 as c, 2 * 3 ** 2 as d", {}, dialect=dialect).to_arrow().to_pylist()

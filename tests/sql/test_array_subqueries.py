@@ -1,4 +1,4 @@
-"""ARRAY(subquery), as DuckDB gives it (SPEC Q1)."""
+"""ARRAY(subquery), compared with DuckDB (SPEC Q1)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_as_duckdb(subquery: str, session: qcore.Session, duck: duckdb.DuckDBPyC
 
 
 def test_a_computed_limit(session: qcore.Session, duck: duckdb.DuckDBPyConnection) -> None:
-    """DuckDB's limits of correlated subqueries are constants."""
+    """DuckDB allows only constant limits in correlated subqueries."""
     duck.register("u", U)
     query = "select array(select n from u order by n desc limit (select 2) offset (select 1)) as a"
     assert session.sql(query).to_arrow() == duck.sql(query).to_arrow_table()

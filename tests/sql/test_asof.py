@@ -1,4 +1,4 @@
-"""ASOF JOIN beside DuckDB's. SPEC Q1, Q2."""
+"""ASOF JOIN, compared with DuckDB. SPEC Q1, Q2."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _both(query: str, tables: dict[str, pa.Table]) -> None:
 @pytest.mark.parametrize("kind", ["integer", "double", "timestamp", "text"])
 @pytest.mark.parametrize("sign", [">=", ">", "<=", "<"])
 def test_every_comparison(kind: str, sign: str) -> None:
-    """Q1: with nulls, repeated keys and none, a null key meeting nothing."""
+    """Q1: with nulls, repeated keys and no key. A null key matches nothing."""
     tables = _tables(kind)
     for outer in ("", "left "):
         _both(f"select l.n, l.x, r.x as y, r.k from l asof {outer}join r on l.k = r.k and l.x {sign} r.x", tables)
@@ -108,6 +108,6 @@ def test_asof_among_other_clauses(query: str) -> None:
     ],
 )
 def test_what_is_no_asof_join(tables: str, said: str) -> None:
-    """Q1: refused by name, with what to write."""
+    """Q1: the error names the clause and the remedy."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(f"select * from {tables}", _tables("integer"))

@@ -1,4 +1,7 @@
-"""SQL → plan (SPEC Q1): meaning checked by running the plan, as SQL again, in DuckDB; errors; statistics-free plans."""
+"""SQL to plans (SPEC Q1).
+
+The plan is run, and also written as SQL and run by DuckDB. Errors, and plans without statistics.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,7 @@ MEANING = [
 
 
 def plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows with numbers that compare whatever their type."""
+    """Rows with numbers that compare across types."""
     return [tuple(round(float(v), 6) if isinstance(v, (float, Decimal)) else v for v in row) for row in rows]
 
 
@@ -130,7 +133,7 @@ def tables(duck: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 @pytest.mark.parametrize("query", MEANING)
 def test_plans_mean_what_the_query_means(query: str, tables: duckdb.DuckDBPyConnection) -> None:
-    """As read, optimized, and optimized again: the rows DuckDB gives for the query itself."""
+    """The plan as bound, optimized once and optimized twice has DuckDB's rows for the query."""
     planned = plan_query(query, SCHEMAS)
     ordered = "order by" in query
     expected = comparable(tables.sql(query).fetchall(), ordered)
@@ -143,7 +146,7 @@ def test_plans_mean_what_the_query_means(query: str, tables: duckdb.DuckDBPyConn
 
 @pytest.mark.parametrize("number", range(1, 23))
 def test_tpch_plans(number: int, tpch_dir: Path, duck: duckdb.DuckDBPyConnection) -> None:
-    """All 22 queries plan, and the optimized plan means the query (SPEC Q4, planning half)."""
+    """All 22 queries are planned, and the optimized plan has DuckDB's rows (SPEC Q4, planning half)."""
     from qcore.connectors.sources import table_from
 
     sources = {path.stem: table_from(str(path)) for path in tpch_dir.glob("*.parquet")}
@@ -208,20 +211,20 @@ def test_constructs_in_strings_and_comments_are_not_mistaken() -> None:
 
 
 def test_sort_nulls_last_both_ways() -> None:
-    """As DuckDB and plan.SortKey have it."""
+    """Nulls are last in both directions, as in DuckDB and in plan.SortKey."""
     plan = plan_query("select a, b from t order by a desc, b", SCHEMAS).plan
     (order,) = [node for node in plan.walk() if isinstance(node, p.OrderBy)]
     assert [(key.descending, key.nulls_first) for key in order.keys] == [(True, False), (False, False)]
 
 
 def test_decimal_constants_stay_narrow() -> None:
-    """1 - dec has no more digits than it needs: arithmetic on 64 bits stays there."""
+    """The constant of 1 - dec has only the digits it needs, so that 64-bit arithmetic stays 64-bit."""
     plan = plan_query("select dec * (1 - dec) as x from t", SCHEMAS).plan
     assert plan.schema.field("x").type.precision <= 32
 
 
 def test_names_with_capitals_need_no_quotes() -> None:
-    """Spark's columns often have them."""
+    """Columns of Spark often have capitals."""
     schema = pa.schema([("orderKey", pa.int64()), ("Amount", pa.float64())])
     tables = {"Sales": schema}
     for query in (
@@ -241,7 +244,7 @@ def test_metadata_and_nullability_make_no_other_tables() -> None:
 
 
 def test_types_that_substrait_has_not() -> None:
-    """Q3: null and floats of 16 bits, as the table has them."""
+    """Q3: null and 16-bit floats keep the types of the table."""
     schemas = {"t": pa.schema([("h", pa.float16()), ("c", pa.null())])}
     for query, types in (
         ("select h, c from t where false", [pa.float16(), pa.null()]),
@@ -265,13 +268,13 @@ CONFUSED = [
 
 @pytest.mark.parametrize("query", CONFUSED)
 def test_equal_names_are_not_confused(query: str, tables: duckdb.DuckDBPyConnection) -> None:
-    """Q1: two columns of one name, read by a correlated subquery, or IN's own comparison beside an equal condition."""
+    """Q1: a correlated subquery reads two columns with one name, or IN is next to an equal condition."""
     actual = qcore.sql(query, {"t": T, "u": U}, threads=2).to_arrow()
     assert_same_rows(actual, tables.sql(query))
 
 
 def test_renamed_columns_are_not_confused(tables: duckdb.DuckDBPyConnection) -> None:
-    """Subqueries in which nothing is confused."""
+    """Subqueries whose column names differ."""
     for query in (
         "select a from t where exists (select 1 from u as x join (select a as c, b from u) as y on x.b = y.b "
         "where x.a = t.a and y.c = t.a)",

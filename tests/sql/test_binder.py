@@ -1,4 +1,4 @@
-"""The binder: its tables of readers, which part of a text an error is about, and what it keeps of a text."""
+"""The binder: its tables of readers, positions of errors in the text, and what it caches for a text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def binder_with(inner: Any) -> Binder:
 
 
 def test_each_kind_of_node_has_its_table_of_readers() -> None:
-    """One class may mean an expression, a query and a table: brackets do."""
+    """One class, such as that of brackets, may be an expression, a query or a table."""
     value = Bound(lit(1), pa.int64())
     relation = Relation(Values("1", DATA.schema, DATA), [])
     rows = Rows(relation.node, [], [])
@@ -146,7 +146,7 @@ def test_what_is_no_node_has_no_span() -> None:
 
 
 def test_what_a_text_names_is_read_once_a_text() -> None:
-    """A view is bound by the same binder over its own text."""
+    """The binder of a query also binds the texts of its views."""
     made, _ = parse_expression("a, b from t")
     assert made.read_columns is made.read_columns
     assert made.read_columns == read_columns(made.source.tokens)
@@ -157,7 +157,7 @@ def test_what_a_text_names_is_read_once_a_text() -> None:
 
 
 def test_an_exact_node_has_the_columns_of_the_relation() -> None:
-    """In their order, a repeated one under a new name."""
+    """The columns are in order. A repeated column gets a new name."""
     made, _ = parse_expression("1")
     assert [made.names.new(name) for name in ("a", "b")] == ["a", "b"]
     node = Values("v", DATA.schema, DATA)

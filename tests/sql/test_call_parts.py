@@ -1,4 +1,4 @@
-"""Calls as they are written: name, arguments, and the words around them."""
+"""Calls in a text: the name, the arguments and the keywords around them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qcore.sql.parse import parse
 
 
 def call(text: str) -> CallParts:
-    """The parts of the first call of a select list. Reading them asks nothing of the binder."""
+    """The parts of the first call of a select list. Reading them needs no binder."""
     (statement,), _ = parse(f"select {text} from t", QCORE)
     binder: Any = None
     return read_call(statement.args["expressions"][0], binder)
@@ -41,7 +41,7 @@ def test_q1_names_and_arguments(text: str, name: str, n_arguments: int) -> None:
 
 
 def test_q1_the_order_of_arguments_is_that_of_the_function() -> None:
-    """position('x' in a) is strpos(a, 'x')."""
+    """position('x' in a) becomes strpos(a, 'x')."""
     assert [part.name for part in call("position('x' in a)").arguments] == ["a", "x"]
 
 

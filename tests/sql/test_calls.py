@@ -1,4 +1,4 @@
-"""Calls whose arguments have names, and operators for which the parser has a class of its own. SPEC Q1."""
+"""Calls with named arguments, and operators that have their own class in the parser. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROW = pa.table({"s": [{"a": 1}], "d": [date(2020, 2, 29)], "t": ["abC"], "i": [-
 
 
 def special(call: str, dialect: Dialect = QCORE) -> Bound | None:
-    """What the unit makes of a call that the parser leaves as written."""
+    """The expression for a call that the parser does not know."""
     made, node = parse_expression(call, dialect)
     return bind_special(made, node.name, node.expressions, AT)
 
@@ -69,7 +69,7 @@ def test_q1_arguments_without_names_are_refused(call: str, said: str) -> None:
 
 
 def test_q1_age_of_one_date_is_counted_from_the_day_of_the_query() -> None:
-    """All ages of a query are counted from the moment at which its planning began."""
+    """All ages of a query are computed from the moment when its planning began."""
     made, node = parse_expression("age(d)")
     value = bind_special(made, node.name, node.expressions, AT)
     assert value is not None and isinstance(value.expr, Call)

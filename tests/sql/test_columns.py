@@ -1,4 +1,4 @@
-"""Names of one to four parts: what each means, in which order, and what an unknown one is told. SPEC Q1."""
+"""Names of one to four parts: their meaning, precedence, and errors for unknown names. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_q1_a_lambda_s_parameter_is_before_a_column() -> None:
 
 
 class _Aliases:
-    """A select list with the aliases r, which is a column too, and s."""
+    """A select list with the aliases r, which is also a column, and s."""
 
     def find(self, part: Part, context: BindContext) -> Bound | None:
         return Bound(lit(True), pa.bool_()) if part[0] in ("r", "s") else None
@@ -141,7 +141,7 @@ def test_q1_the_column_of_a_group_is_before_an_alias() -> None:
 
 
 def outer_and_inner(ceiling: int | None = None) -> tuple[BindContext, BindContext]:
-    """Contexts of a query t(a, …), u(a), and of a subquery over v(b)."""
+    """Contexts of a query over t(a, …) and u(a), and of a subquery over v(b)."""
     outer = context()
     level = Level(outer, 1) if ceiling is None else Level(outer, 1, ceiling=ceiling)
     return outer, context_of_rows({"v": (Named("b", "b"),)}, pa.schema([("b", pa.int16())]), level)

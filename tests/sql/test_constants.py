@@ -1,4 +1,4 @@
-"""Expressions of constants alone have the values that columns would have: the engine computes them. SPEC Q2, Q3."""
+"""The engine computes expressions of constants, with the values that columns would have. SPEC Q2, Q3."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_settings_of_a_session_reach_constants(dialect, text, wanted):
 
 
 def test_scans_see_constants():
-    """So that row groups are pruned by them."""
+    """Row groups can then be pruned by them."""
     text = "select a from t where ms < date '1999-02-22' + interval '30' day and a between 1200 and 1200 + 11"
     assert "(a <= 1211)" in qcore.sql(text, {"t": T}).explain()
 
 
 def test_one_moment_for_all_parts_of_a_query():
-    """Q1: whatever is planned by itself: a part of a set operation, a subquery, a row of VALUES."""
+    """Q1: the parts of a set operation, subqueries, and rows of VALUES are planned separately."""
     text = "select now() as n from t except select current_timestamp from t"
     assert answer(text) == []
     text = "select count(distinct x) as n from (select now() as x union all values (now()), (now())) p"
@@ -126,13 +126,13 @@ VALUES = [
 
 @pytest.mark.parametrize("text", VALUES)
 def test_values_are_computed_by_the_engine(text):
-    """Q1: constants of any kind may stand in VALUES."""
+    """Q1: VALUES may contain all kinds of constant expressions."""
     found, wanted = ([list(row.values()) for row in rows] for rows in (answer(text), expected(text)))
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
 def test_values_are_one_input_where_they_are_computed_alike():
-    """P4: not one a row."""
+    """P4: there is one input in the plan, and not one for each row."""
     rows = ", ".join(f"([{n}, {n + 1}], {n} + 1)" for n in range(500))
     result = qcore.sql(f"select sum(y) as s, count(*) as n from (values {rows}) v(x, y)")
     assert result.explain().count("Values") == 1
@@ -146,7 +146,7 @@ def test_values_that_are_no_constants():
 
 
 def test_names_that_read_like_functions() -> None:
-    """Names of inner columns that read like calls."""
+    """The names of columns of a subquery look like calls."""
     query = (
         "select distinct (select max(cast(null as decimal(9, 0))) from t) as m, "
         "extract(minute from timestamp '2000-02-29 12:34:56' - timestamp '1995-12-31 23:59:59.5') as x from t"

@@ -1,4 +1,4 @@
-"""COPY statements as they are read (SPEC Q2). tests/writing shows what they write."""
+"""The options of COPY statements (SPEC Q2). tests/writing tests the written files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long chains of operators, deep nesting and long lists: an answer or a PlanError, never a crash. SPEC Q1, Q2."""
+"""Long chains of operators, deep nesting and long lists give an answer or a PlanError. SPEC Q1, Q2."""
 
 from __future__ import annotations
 

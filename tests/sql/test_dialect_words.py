@@ -1,6 +1,4 @@
-"""What Spark alone has, or with another meaning, in its dialect: answers as Spark's documentation and Spark give them.
-SPEC Q1, S1.
-"""
+"""Syntax and functions of the Spark dialect, compared with Spark's documentation and Spark. SPEC Q1, S1."""
 
 from __future__ import annotations
 
@@ -193,7 +191,7 @@ def test_spark_gives_the_same(spark: Any, conf: Any) -> None:
 
 
 def test_statements() -> None:
-    """Q1: texts of a view are read once."""
+    """Q1: the text of a view is unescaped once."""
     session = qcore.Session(threads=1, dialect="spark")
     session.sql(r'create or replace temp view v as select 1 as x, "a\\b" as `my s`').to_arrow()
     assert session.sql(r'select `my s`, `my s` rlike "a\\\\b" as r from v').to_arrow().to_pylist() == [
@@ -226,7 +224,7 @@ def test_what_is_not_there_is_said(session: qcore.Session, query: str, said: str
 
 
 def test_other_dialects_are_as_they_were() -> None:
-    """Q1: double quotes are names, and a backslash is one."""
+    """Q1: double quotes enclose names, and a backslash is a plain character."""
     (row,) = qcore.sql(r"""select 'a\\n' as "b", position('b' in 'ab') as p""").to_arrow().to_pylist()
     assert row == {"b": r"a\\n", "p": 2}
 
@@ -295,7 +293,7 @@ def test_what_duckdb_reads_otherwise() -> None:
 
 
 def test_names_that_are_words() -> None:
-    """A column may be called as a type or a join is."""
+    """A column may have the name of a type or of a kind of join."""
     table = {"semi": pa.table({"dec": [1], "blob": [2], "long": [4]})}
     text = "select dec, blob as long, semi.long as binary from semi where dec in (1) and (blob) in (2)"
     assert qcore.sql(text, table).to_arrow().to_pylist() == [{"dec": 1, "long": 2, "binary": 4}]

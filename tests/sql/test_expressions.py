@@ -1,4 +1,4 @@
-"""Operators, CASE, casts, patterns and nested values, beside DuckDB's answers. SPEC Q1."""
+"""Operators, CASE, casts, patterns and nested values, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_refused_by_name(query: str, said: str) -> None:
 
 
 def test_like_any_and_all() -> None:
-    """DuckDB has them not. They are chains of OR and AND."""
+    """DuckDB lacks them. The oracle has chains of OR and AND."""
     for word, connective, listed in (
         ("like any", "or", "('x%', 'Y%', null)"), ("like all", "and", "(['x%', '%x'])"),
         ("ilike any", "or", "(array['X', 'q'])"), ("ilike all", "and", "('%')"),
@@ -72,7 +72,7 @@ def test_like_any_and_all() -> None:
 
 
 def test_long_chains_and_deep_nesting() -> None:
-    """Issue 14: an answer or a PlanError."""
+    """They give an answer or a PlanError."""
     assert rows(f"select count(*) from t where {' or '.join(f'a = {n}' for n in range(500))}") == [(4,)]
     assert rows(f"select {'(' * 500}1{')' * 500}") == [(1,)]
     assert rows(f"select {' + '.join(['a'] * 300)} from t where a = 1") == [(300,)]
@@ -90,7 +90,7 @@ def test_long_chains_and_deep_nesting() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_operators_bind_as_duckdbs(seed: int) -> None:
-    """Versions of sqlglot differ in how closely % binds."""
+    """The precedence of % differs between versions of sqlglot."""
     rng = random.Random(seed)
     operators = ["+", "-", "*", "//", "%", "%", "%"]
     chains = []

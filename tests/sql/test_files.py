@@ -87,7 +87,7 @@ def test_files_that_cannot_be_read(text: str, message: str) -> None:
 
 
 def test_a_file_named_twice(folder: Path) -> None:
-    """Both tables have the file's name. DuckDB refuses * too, which has its four columns here."""
+    """Both tables have the name of the file. DuckDB does not allow *, which gives four columns here."""
     both = f"'{folder}/a.parquet', '{folder}/a.parquet'"
     assert qcore.sql(f"select count(*) as n from {both}").to_arrow()["n"].to_pylist() == [16]
     assert qcore.sql(f"select * from {both}").to_arrow().column_names == ["i", "S", "i", "S"]

@@ -1,4 +1,4 @@
-"""Calls of functions: which reader takes a call, and calls that stand where they may not. SPEC Q1."""
+"""Calls of functions: the choice of the reader, and calls in clauses that do not allow them. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_q1_calls_where_none_may_be(query: str, said: str) -> None:
 
 
 def test_q1_an_aggregate_of_outer_columns_alone_is_the_outer_query_s() -> None:
-    """By the standard: the subquery sees one value a group."""
+    """As in the SQL standard, the subquery reads one value for each outer group."""
     got = rows("select b, (select max(t.a) from u where d = 10) from t where a is not null group by b")
     assert dict(got) == {"x": 1, "y": 2, None: 5}
     check("select b, (select sum(t.a) + count(*) from u) from t group by b")

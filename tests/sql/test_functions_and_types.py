@@ -116,7 +116,7 @@ def test_means_of_coarse_timestamps() -> None:
 
 
 def test_null_in_an_empty_list() -> None:
-    """It is unknown, as in DuckDB 2.0.0. In DuckDB 2.0.1 an empty list does not contain null."""
+    """Null, as in DuckDB 2.0.0. In DuckDB 2.0.1 an empty list does not contain null."""
     assert value_of("list_contains([]::double[], null)", "duckdb") is None
 
 
@@ -162,14 +162,18 @@ def test_refused_by_name(expression: str, message: str) -> None:
     ],
 )
 def test_decimals_that_fit_their_common_type(rows: str, oracle: duckdb.DuckDBPyConnection) -> None:
-    """All digits behind the point are kept. Issue 14."""
+    """All digits after the point are kept."""
     for expression in ("max(x)", "min(x)", "sum(x)"):
         query = f"{expression} from {rows}"
         assert value_of(query) == oracle.execute(f"select {query}").fetchall()[0][0]
 
 
 def test_what_is_not_as_in_duckdb() -> None:
-    """Nanoseconds, which DuckDB's client cuts; exact sums; the digits of long decimals; whose version it is."""
+    """The documented differences.
+
+    Nanoseconds, which DuckDB's client truncates; exact sums; long decimals; version(); halves of intervals; integer
+    division.
+    """
     assert value_of("'2024-01-01 00:00:00.123456789'::timestamp_ns").nanosecond == 789
     assert value_of("fsum(x) from (values (1e16), (1e0), (-1e16)) t(x)") == 1.0
     assert value_of("format('{}', 12345678901234567890.12::decimal(38, 2))") == "12345678901234567890.12"

@@ -1,4 +1,4 @@
-"""GROUP BY, grouping sets and GROUPING, beside DuckDB's answers. SPEC Q2."""
+"""GROUP BY, grouping sets and GROUPING, compared with DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 

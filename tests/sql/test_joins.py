@@ -1,4 +1,4 @@
-"""Joins, USING, NATURAL and LATERAL, beside DuckDB's answers. SPEC Q1."""
+"""Joins, USING, NATURAL and LATERAL, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_answers_are_duckdbs(query: str) -> None:
     ],
 )
 def test_a_table_in_parentheses(query: str, same: str) -> None:
-    """DuckDB 2.0.1 refuses these parentheses, which DuckDB 2.0.0 ignored."""
+    """DuckDB 2.0.1 does not allow these parentheses, which DuckDB 2.0.0 ignored."""
     check(query, same)
 
 
@@ -97,7 +97,7 @@ def test_refused_by_name(query: str, said: str) -> None:
 
 @pytest.mark.parametrize("kind", ["semi", "anti"])
 def test_right_semi_and_anti_joins(kind: str) -> None:
-    """DuckDB has the left ones alone."""
+    """DuckDB has left semi and anti joins only."""
     for condition in ("using (a)", "on t.a = u.a and t.c < u.d", "on u.d > (select min(d) from u v where v.a = t.a)"):
         assert sorted(rows(f"select d from t right {kind} join u {condition}")) == sorted(
             rows(f"select d from u {kind} join t {condition}")
@@ -127,7 +127,7 @@ TABLES = {
     ],
 )
 def test_conditions_are_computed_of_their_own_side(query: str) -> None:
-    """Q1: of the equal key of the other side they would overflow, on a row that meets none."""
+    """Q1: with the equal key of the other side they would overflow, in a row without a match."""
     database, session = duckdb.connect(), qcore.Session(threads=1)
     for name, table in TABLES.items():
         database.register(name, table)
@@ -161,7 +161,7 @@ NEVER_NULL = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v",
     ],
 )
 def test_what_is_never_null_may_be_missing(query: str) -> None:
-    """Q3: a subquery without rows, the other side of an outer join and an aggregate of no rows give null."""
+    """Q3: a subquery without rows, the other side of an outer join, and an aggregate without rows give null."""
     table = pa.table({"k": [1, 2, 3], "v": [10, 20, 30]}, schema=NEVER_NULL)
     database, session = duckdb.connect(), qcore.Session(threads=1)
     database.register("t", table)

@@ -1,4 +1,4 @@
-"""Lambdas and list comprehensions, beside DuckDB's answers. SPEC Q1."""
+"""Lambdas and list comprehensions, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_as_duckdb(text: str) -> None:
 
 
 def test_arrows() -> None:
-    """Q1: the older way of writing them, which DuckDB is about to give up."""
+    """Q1: the older syntax, which DuckDB will remove."""
     text = "select list_transform(l, x -> x + i) as a, list_reduce(l, (a, x) -> a + x, 0) as b, l->>1 as c from t"
     with pytest.raises(qcore.PlanError):
         answer(text)
@@ -149,7 +149,7 @@ def test_arrows() -> None:
 
 
 def test_many_rows_and_long_lists() -> None:
-    """Q3: lists longer than a vector, of some rows only, across batches."""
+    """Q3: lists longer than a vector in some rows, over several batches."""
     text = (
         "select i, list_sum([x + i for x in r if x % 3 <> 0]) as a, list_reduce(r, lambda a, x: a + x, i) as b from "
         "(select i, range(case i % 70 when 6 then 3000 else i % 7 * 20 end) as r from range(5000) as q(i))"
@@ -185,7 +185,7 @@ def test_wide_refused_by_name(text: str, message: str) -> None:
 
 
 def test_a_lambda_in_python() -> None:
-    """Q1: the expression that SQL makes, built by hand: what it reads beside the elements are the call's arguments."""
+    """Q1: the same expression built in Python. Columns that the body reads become arguments of the call."""
     function, others = close_lambda(col("x") + col("i") * 2, ("x",))
     assert [str(other) for other in others] == ["i"]
     call = Call("list_transform", (col("l"), function, *others))
@@ -195,7 +195,7 @@ def test_a_lambda_in_python() -> None:
 
 
 def test_the_same_lambda() -> None:
-    """Q1: what a body says tells lambdas apart, not the names of what it reads."""
+    """Q1: lambdas are equal if their bodies are, whatever the names of the parameters."""
     one, two, three = (close_lambda(col("x") + lit(n), (name,))[0] for name, n in (("x", 1), ("x", 2), ("x", 1)))
     assert same(one, three)
     assert not same(one, two)
@@ -205,7 +205,7 @@ def test_the_same_lambda() -> None:
 
 
 def test_shared_subplans() -> None:
-    """Q2: two subqueries that differ in a lambda only are two."""
+    """Q2: subqueries that differ only in a lambda are not shared."""
     text = (
         "select a.n, b.n as m from (select sum(list_sum([x + 1 for x in l])) n, g from t group by g) a "
         "join (select sum(list_sum([x + 2 for x in l])) n, g from t group by g) b on a.g = b.g"

@@ -1,4 +1,4 @@
-"""LIMIT, OFFSET and FETCH, beside DuckDB's answers. SPEC Q2."""
+"""LIMIT, OFFSET and FETCH, compared with DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_limits(both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: st
 def test_in_a_correlated_subquery(
     both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str, rows: list[int | None]
 ) -> None:
-    """Q2: of the rows of each outer row; DuckDB has none there."""
+    """Q2: the limit applies to the rows for each outer row. DuckDB does not support it."""
     values = "(values (1), (2), (3), (9)) o(i)"
     assert both[0].sql(f"select {query} as c from {values} order by o.i").to_arrow()["c"].to_pylist() == rows
 

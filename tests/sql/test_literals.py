@@ -1,4 +1,4 @@
-"""Constants, beside DuckDB's answers. SPEC Q1."""
+"""Constants, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 

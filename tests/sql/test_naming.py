@@ -1,4 +1,4 @@
-"""Names of columns without an alias: their expressions as written. SPEC Q1."""
+"""A column without an alias is named by the text of its expression. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_columns_are_called_as_written(listed: str, shown: list[str] | None) -> 
 
 
 def test_windows_by_name_and_fields() -> None:
-    """A window's name is no alias, and a struct's field is called as it is."""
+    """The name of a window is not part of it, and a struct's field is named by the field."""
     assert names("select sum(i) over w, avg(i) over w a from t window w as (order by day)") == ["sum(i) over w", "a"]
     assert names("select x.a, x.b as c from (select {'a': i, 'b': s} x from t)") == ["a", "c"]
 
@@ -146,7 +146,7 @@ WITHIN = {
     ],
 )
 def test_columns_of_queries_within_are_called_as_written(query: str) -> None:
-    """Q1: as DuckDB calls them, by which the query around may name them."""
+    """Q1: as in DuckDB, an outer query may use these names."""
     connection = duckdb.connect()
     for name, table in WITHIN.items():
         connection.register(name, table)

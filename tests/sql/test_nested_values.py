@@ -120,12 +120,12 @@ def test_names_of_fields_come_through_constants_and_subqueries():
 
 
 def test_a_null_list_adds_nothing():
-    """Where DuckDB's || is null and its list_concat is not."""
+    """|| with a null list returns the other list. In DuckDB it is null, but list_concat is not."""
     assert rows("select l || [4] as a from t where l is null") == ["([4],)"]
 
 
 def test_rows_that_do_not_count_are_not_computed():
-    """A filter below leaves a selection: what is made of the other rows must not fail the query."""
+    """The expression would fail for rows that the filter below removes."""
     text = "select map([l[1], l[2]], [1, 2]) as a from t where i = 1"
     assert rows(text) == ["([(1, 1), (2, 2)],)"]
 
@@ -166,7 +166,7 @@ def test_a_map_with_a_key_twice_is_an_error():
 
 
 def test_plans_take_nested_functions():
-    """The same functions by PlanBuilder's call()."""
+    """The same functions by call() of PlanBuilder."""
     length, field = call("list_length", col("l")), call("struct_extract", col("st"), "b")
     plan = qcore.PlanBuilder().values(TABLE).project([length.alias("n"), field.alias("f")]).build()
     got = qcore.Session().execute(plan).to_arrow()

@@ -1,4 +1,4 @@
-"""Operators, and rows in subqueries, against DuckDB. SPEC Q1, Q2."""
+"""Operators, and rows compared with subqueries, against DuckDB. SPEC Q1, Q2."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_as_duckdb(text):
     ],
 )
 def test_rows_in_subqueries(text):
-    """Nulls make a comparison of rows unknown unless another column tells them apart."""
+    """A comparison of rows with nulls is null unless another column differs."""
     assert rows(text) == expected(text)
 
 
@@ -127,6 +127,6 @@ def test_exists_in_a_select_list(text):
 
 
 def test_a_group_of_which_no_row_counts_has_no_first_value():
-    """Values are kept for no group of a driver: there was nothing to take them from."""
+    """A driver may keep no values for any of its groups."""
     text = "select i, arg_max(s, i) as a, array_agg(s) filter (where s is not null) as b from t group by i"
     assert rows(text) == expected(text)

@@ -1,4 +1,4 @@
-"""ORDER BY ALL (SPEC Q1): rows in DuckDB's order, whether the columns are named or come from a star."""
+"""ORDER BY ALL (SPEC Q1): rows in DuckDB's order, for named columns and for a star."""
 
 from __future__ import annotations
 

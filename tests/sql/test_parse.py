@@ -1,4 +1,4 @@
-"""Parsing: mended tokens, and syntax errors as the user wrote the text. SPEC Q1; issue 14."""
+"""Parsing: corrected tokens, and syntax errors that quote the text of the user. SPEC Q1."""
 
 from __future__ import annotations
 

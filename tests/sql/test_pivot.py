@@ -1,4 +1,4 @@
-"""PIVOT and UNPIVOT, beside DuckDB's. SPEC Q1."""
+"""PIVOT and UNPIVOT, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ TABLES = {
     ],
 )
 def test_pivot_and_unpivot(query: str) -> None:
-    """Q1: the same rows under the same names; null, and a value of no row, are values to pivot on."""
+    """Q1: the same rows and names. Values to pivot on include null and values that no row has."""
     database, session = duckdb.connect(), qcore.Session(threads=2)
     for name, table in TABLES.items():
         database.register(name, table)
@@ -94,7 +94,7 @@ def test_pivot_and_unpivot(query: str) -> None:
     ],
 )
 def test_aggregates_that_duckdb_does_not_pivot(call: str, wanted: str) -> None:
-    """Q1: DuckDB drops the FILTER, and has no subqueries here."""
+    """Q1: DuckDB ignores the FILTER, and allows no subqueries here."""
     session, database = qcore.Session(threads=2), duckdb.connect()
     for name, table in TABLES.items():
         session.register(name, table)
@@ -124,13 +124,13 @@ def test_aggregates_that_duckdb_does_not_pivot(call: str, wanted: str) -> None:
     ],
 )
 def test_what_cannot_be_pivoted(query: str, said: str) -> None:
-    """Q1: refused by name."""
+    """Q1: an error names it."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(query, TABLES)
 
 
 def _calls_of(n: int, session: qcore.Session) -> int:
-    """The number of Python calls of a PIVOT of n values."""
+    """The number of Python calls of a PIVOT with n values."""
     query = f"pivot s on q in ({', '.join(map(str, range(n)))}) using sum(v)"
     n_calls = 0
 
@@ -147,7 +147,10 @@ def _calls_of(n: int, session: qcore.Session) -> int:
 
 
 def test_the_work_grows_with_the_columns() -> None:
-    """Issue 14: each column compared its condition with all others, 16 seconds for 4,000."""
+    """Twice as many values take about twice as many calls.
+
+    If each condition were compared with all others, it were four times.
+    """
     session = qcore.Session(threads=1)
     session.register("s", TABLES["s"])
     _calls_of(1, session)

@@ -1,4 +1,4 @@
-"""SELECT: its clauses, aliases and positions, beside DuckDB's answers. SPEC Q1."""
+"""SELECT: clauses, aliases and positions, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ KEYS = [f"c{n}" for n in range(N_COLUMNS)]
 
 
 def table() -> pa.Table:
-    """Groups g whose rows are equal in nearly all columns, so that the last keys decide."""
+    """Rows of a group g are equal in nearly all columns, so that the last keys decide."""
     rng = random.Random(7)
     columns = {
         name: [rng.choice([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, None]) for _ in range(N_ROWS)] for name in KEYS

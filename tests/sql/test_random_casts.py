@@ -1,5 +1,6 @@
-"""Comparisons of casts with constants, at random, against DuckDB: a cast that rounds, fails or cuts stays where it is
-written. SPEC Q1, Q3.
+"""Random comparisons of casts with constants, against DuckDB.
+
+A cast that rounds or fails is not removed. SPEC Q1, Q3.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _constant(rng: random.Random, target: str) -> str:
 
 
 def _comparison(rng: random.Random) -> str:
-    """A cast beside a constant, either way round, or in a list, a range or a CASE."""
+    """A cast compared with a constant on either side, in a list, a range or a CASE."""
     column = rng.choice(list(TARGETS))
     target = rng.choice(TARGETS[column])
     made = f"try_cast({column} as {target})"
@@ -112,7 +113,7 @@ def _comparison(rng: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", every(4, SEEDS))
 def test_casts_beside_constants(seed: int) -> None:
-    """Q3: as values, as conditions, and as conditions of a join and of groups; 2,560 comparisons in all."""
+    """Q3: 2,560 comparisons as values, and as conditions of filters, joins and groups."""
     rng = random.Random(seed)
     table = _table(rng)
     session, database = qcore.Session(threads=1), duckdb.connect(config={"threads": 1})

@@ -1,4 +1,4 @@
-"""random(): another value for every row, and the same one wherever the row's is named. SPEC Q2."""
+"""random() has another value in each row, and the same one wherever the column is used. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables have the columns that a text names: which these are, and what a query over them gives."""
+"""Tables are scanned with the columns that a text names: these columns, and the rows of queries over them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMAS = {"t": T.schema, "u": U.schema}
 
 
 def scan_columns(text: str, views: dict[str, str] | None = None) -> list[tuple[str, ...]]:
-    """The columns of each scan of the plan that the binder makes."""
+    """The columns of each scan in the plan of a query."""
     plan = plan_query(text, SCHEMAS, QCORE, views).plan
     return sorted(node.columns for node in plan.walk() if isinstance(node, Scan))
 
@@ -149,7 +149,7 @@ def test_answers_are_those_over_all_columns(text: str, monkeypatch: pytest.Monke
     ],
 )
 def test_words_of_a_text(text: str, expected: bool | None) -> None:
-    """Whether a select list may begin with a star; None: the text may read every column."""
+    """Whether a select list may begin with a star. None: the text may read every column."""
     found = read_columns(tokens_of(text, QCORE))
     assert (found is ALL) == (expected is None)
     assert found.has_star == bool(expected)

@@ -1,4 +1,4 @@
-"""Every node class of the parse tree is read, or refused by name; so is every argument."""
+"""Every node class and argument of the parse tree is read, or is an error that names it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _binder() -> Binder:
 
 @pytest.mark.parametrize("base", CLASSES, ids=lambda base: base.__name__)
 def test_a_class_is_read_or_refused_by_name(base: type) -> None:
-    """Issue 14: as an expression, a query and a table."""
+    """Each class is tried as an expression, a query and a table."""
     binder = _binder()
     context = BindContext(Scope(Rows(one_row(binder), [], []), Environment(Level(), {}), QCORE), "the select list")
     node: Any = base()
@@ -49,7 +49,7 @@ def test_a_class_is_read_or_refused_by_name(base: type) -> None:
 
 
 def test_readers_are_of_classes_that_there_are() -> None:
-    """A class of another name in another version of sqlglot would be refused, not read."""
+    """A class that another version of sqlglot renames would be an error."""
     names = {base.__name__ for base in CLASSES}
     known = {*READERS.expressions, *READERS.queries, *READERS.tables}
     assert known - names <= {"VarMap", "JSONBExtract", "JSONBExtractScalar", "RawString", "ByteString"}
@@ -84,6 +84,6 @@ def test_an_argument_that_is_not_read_is_refused() -> None:
     ],
 )
 def test_clauses_that_are_not_read(query: str, said: str) -> None:
-    """Never a wrong answer by omission."""
+    """An error, because ignoring them would give wrong rows."""
     with pytest.raises(PlanError, match=f"(?i)({said}|syntax error).*line 1, column"):
         plan_query(query, SCHEMAS)

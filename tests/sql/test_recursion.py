@@ -1,4 +1,4 @@
-"""WITH RECURSIVE, beside DuckDB's answers. SPEC Q1."""
+"""WITH RECURSIVE, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 

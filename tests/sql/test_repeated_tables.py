@@ -1,4 +1,4 @@
-"""Tables of a query that name one another several times are planned and computed once. SPEC P4, Q1."""
+"""Common tables that read one another several times are planned and computed once. SPEC P4, Q1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chain(step: str, length: int, last: str = "select * from {0}") -> str:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_answers(step: str, threads: int) -> None:
-    """Q1: the rows are those of 64 copies in the text, with the conditions and columns of all queries above."""
+    """Q1: the rows are those of 64 copies, with the conditions and columns of all outer queries."""
     database = duckdb.connect()
     database.register("t", T)
     length = 7 if step in ("union", "columns") else 6
@@ -49,7 +49,7 @@ def test_answers(step: str, threads: int) -> None:
 
 
 def _n_nodes(step: str, length: int) -> tuple[int, int]:
-    """Nodes of the plan as read, and as optimized."""
+    """The number of nodes of the plan as bound, and as optimized."""
     plan = plan_query(chain(step, length), {"t": T.schema}).plan
     session = qcore.Session()
     session.register("t", T)
@@ -59,13 +59,13 @@ def _n_nodes(step: str, length: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("step", ["union", "join", "aggregate", "columns"])
 def test_plans_grow_with_the_query(step: str) -> None:
-    """P4: 32 steps would be 2 ** 31 copies of the first; twice as many steps are about twice as many nodes."""
+    """P4: 32 steps would be 2 ** 31 copies of the first. Twice as many steps have about twice as many nodes."""
     small, large = _n_nodes(step, 16), _n_nodes(step, 32)
     assert all(b < 3 * a for a, b in zip(small, large, strict=True)), (small, large)
 
 
 def test_planning_takes_no_longer() -> None:
-    """P4: fourteen steps took 20 s to plan, where each was a copy."""
+    """P4: planning fourteen steps took 20 s when each was copied."""
     began = time.process_time()
     result = qcore.sql(chain("union", 14, "select count(*) as n, sum(b) as s from {0}"), {"t": T})
     assert time.process_time() - began < 5
@@ -73,7 +73,7 @@ def test_planning_takes_no_longer() -> None:
 
 
 def test_views_that_name_one_another() -> None:
-    """P4, B4: like common tables."""
+    """P4, B4: views are planned like common tables."""
     session = qcore.Session(threads=2)
     session.register("t", T)
     session.sql("create view v1 as select a, b from t")
@@ -91,7 +91,7 @@ def test_a_part_that_a_condition_drops() -> None:
 
 
 def test_names_of_columns_and_quotes() -> None:
-    """Q1: lists of columns, capitals and words after names."""
+    """Q1: lists of columns, capitals, and keywords after names."""
     tables = ['"A1"(x, "Y") as (select a, b from t)']
     for n in range(2, 8):
         tables.append(f'"A{n}" as materialized (select * from "A{n - 1}" union all (select * from "A{n - 1}"))')
@@ -100,7 +100,7 @@ def test_names_of_columns_and_quotes() -> None:
 
 
 def test_shared_nodes_are_few() -> None:
-    """P4: one a level at most."""
+    """P4: at most one a level."""
     plan = plan_query(chain("union", 14), {"t": T.schema}).plan
     shared = [node for node in plan.walk() if isinstance(node, p.Shared)]
     assert 0 < len(shared) <= 14 and len({node.id for node in shared}) == len(shared)

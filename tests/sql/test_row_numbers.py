@@ -1,4 +1,4 @@
-"""Rows with numbers, computed once and read twice: positional joins and samples use them."""
+"""Numbered rows that are computed once and read twice, for positional joins and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TABLESAMPLE and USING SAMPLE: numbers of rows as DuckDB draws them, and rows of the table alone. SPEC Q1."""
+"""TABLESAMPLE and USING SAMPLE return as many rows as DuckDB, all from the table. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_as_many_rows_as_in_duckdb(both: tuple[qcore.Session, duckdb.DuckDBPyCon
     ],
 )
 def test_share_is_drawn_row_by_row(both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str) -> None:
-    """Q1: about that many rows; nine standard deviations are 382, which chance does not reach."""
+    """Q1: the share of rows is right within 382 rows, nine standard deviations."""
     (drawn,) = both[0].sql(query).to_arrow().column(0).to_pylist()
     assert abs(drawn - N // 10) < 382
 

@@ -1,4 +1,4 @@
-"""Names of a scope: which column a name means, which table, and what a level captures for its subqueries."""
+"""Names in a scope: the column or table that a name means, and the columns that a level captures for subqueries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scope(dialect: Dialect = QCORE) -> Scope:
 
 
 def own(value: Bound | None) -> str | None:
-    """The name in the plan of a column that was found."""
+    """The name that a found column has in the plan."""
     if value is None:
         return None
     assert isinstance(value.expr, Column)
@@ -70,7 +70,7 @@ def test_two_tables_of_one_name_are_refused() -> None:
     ],
 )
 def test_spellings(text: str, quoted: bool, of_any: list[str], of_lower: list[str]) -> None:
-    """Of the columns Ab and ab: the exact spelling, else lower case. PostgreSQL folds names without quotes."""
+    """Columns Ab and ab: the exact spelling comes first, then lower case. PostgreSQL folds names without quotes."""
     for dialect, expected in ((QCORE, of_any), (DIALECTS["postgresql"], of_lower)):
         assert choose((text, quoted), ["Ab", "ab"], dialect, str) == expected
     assert choose(("AB", False), ["Ab", "aB"], QCORE, str) == ["Ab", "aB"]

@@ -1,4 +1,4 @@
-"""UNION, INTERSECT, EXCEPT and VALUES, beside DuckDB's answers. SPEC Q2."""
+"""UNION, INTERSECT, EXCEPT and VALUES, compared with DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names whatever their case: the same in DuckDB and Spark, in PostgreSQL lower case without quotes. SPEC Q1."""
+"""Cases of names: ignored in DuckDB and Spark, folded to lower case without quotes in PostgreSQL. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_names_in_any_case(text: str, dialect: str) -> None:
 
 
 def test_a_name_spelled_so_wins() -> None:
-    """Where names differ in case alone, each is the one written."""
+    """If names differ only in case, the exact spelling is meant."""
     table = pa.table({"a": [1], "A": [2]})
     session = qcore.Session(dialect="duckdb")
     session.register("t", table)

@@ -1,4 +1,4 @@
-"""Stars and COLUMNS, beside DuckDB's answers. SPEC Q1."""
+"""Stars and COLUMNS, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -119,6 +119,6 @@ def test_stars_and_columns(query: str) -> None:
     ],
 )
 def test_what_stands_for_no_columns(query: str, said: str) -> None:
-    """Q1: refused by name."""
+    """Q1: an error names the expression."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(query, TABLES)

@@ -1,4 +1,4 @@
-"""Statements read from tokens: where they end, and what they say (SPEC Q1)."""
+"""Statements read from tokens: their ends and their parts (SPEC Q1)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_statements_end_at_semicolons(text: str, parts: list[str]) -> None:
     "text", ["select a -- ;\n from t;", "select ';' as \";\" /* ; */ ;-- end", "\nselect 1 ; ;", "select $$;$$;"]
 )
 def test_tokens_before_a_semicolon_are_read_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are those of the statement read alone."""
+    """They are the tokens of the statement alone."""
     (part,) = split_statements(text, QCORE)
     reader = _sqlglot_dialect(QCORE.syntax, QCORE.null_order)
     alone = reader.tokenize(part)

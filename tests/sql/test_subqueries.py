@@ -1,4 +1,4 @@
-"""Subqueries in expressions, beside DuckDB's answers. SPEC Q1; issue 14."""
+"""Subqueries in expressions, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscripts of texts, and of what array_agg gives, against DuckDB. SPEC Q1, Q3."""
+"""Subscripts of texts, and of the lists of array_agg, against DuckDB. SPEC Q1, Q3."""
 
 from __future__ import annotations
 

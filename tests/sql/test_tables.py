@@ -1,4 +1,4 @@
-"""Tables, common tables and views, beside DuckDB's answers. SPEC Q1; issue 14."""
+"""Tables, common tables and views, compared with DuckDB. SPEC Q1."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_refused_by_name(query: str, said: str) -> None:
 
 
 def test_a_name_with_its_catalogue() -> None:
-    """Issue 14."""
+    """A name may have a catalogue and a schema."""
     assert len(rows('select "memory"."main"."t".a from "memory"."main"."t"')) == 5
     assert len(rows("select main.t.a from main.t")) == 5
 
@@ -54,7 +54,7 @@ def test_views_name_one_another() -> None:
 
 
 def test_a_common_table_that_is_read_often_is_planned_once() -> None:
-    """Copies of tables that read each other twice would multiply: 2 to the power of 12."""
+    """Each of 12 common tables reads the one before twice, so copies would be 2 to the power of 12."""
     parts = ["c0 as (select a from t)", *(f"c{n} as (select x.a from c{n - 1} x, c{n - 1} y)" for n in range(1, 13))]
     plan = plan_query(f"with {', '.join(parts)} select count(*) from c12", SCHEMAS).plan
     assert len(list(plan.walk())) < 400

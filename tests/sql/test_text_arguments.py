@@ -1,4 +1,4 @@
-"""Text where a function takes a number: SQL asks for a cast. SPEC Q1, Q3."""
+"""Text as an argument of a function of numbers needs a cast. SPEC Q1, Q3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brackets that are put around what the parser reads otherwise without them. SPEC Q1."""
+"""Brackets are added where the parser would otherwise choose another precedence. SPEC Q1."""
 
 from __future__ import annotations
 

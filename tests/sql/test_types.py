@@ -127,13 +127,13 @@ def expected(text: str) -> pa.Table:
     ],
 )
 def test_unsigned_integers_divided_by_signed(text: str) -> None:
-    """Q3: // and % of uint64 and signed integers are exact, whatever else of them the query names."""
+    """Q3: // and % of uint64 and signed integers are exact, also next to other operators."""
     assert_same_rows(answer(text), expected(text))
     assert_same_rows(answer(text, "qcore"), expected(text))
 
 
 def test_unsigned_integers_stay_unsigned_beside_constants() -> None:
-    """Q3: of uint64 and a constant that it holds the result is uint64, and an error where that does not hold it."""
+    """Q3: the result of uint64 and a constant in its range is uint64. A result outside of the range is an error."""
     text = "select u // 2 as a, u % 10 as b, u - 1 as c from t"
     assert answer(text).schema == expected(text).schema
     with pytest.raises(qcore.QcoreError, match="overflows uint64"):
@@ -149,7 +149,7 @@ def test_unsigned_integers_stay_unsigned_beside_constants() -> None:
     ],
 )
 def test_text_that_a_query_asks_for(text: str) -> None:
-    """Q2: a cast to text among the arguments of a function of any values stays a cast."""
+    """Q2: the optimizer does not remove a cast to text that is an argument of a function of any type."""
     assert_same_rows(answer(text), expected(text))
 
 
@@ -164,7 +164,7 @@ def test_text_that_a_query_asks_for(text: str) -> None:
     ],
 )
 def test_intervals_of_text(text: str) -> None:
-    """Q3: text cast to intervals, and quarters."""
+    """Q3: text cast to intervals, with quarters."""
     assert_same_rows(answer(text), expected(text))
 
 
@@ -177,12 +177,12 @@ def test_intervals_of_text(text: str) -> None:
     ],
 )
 def test_lists_of_other_elements(text: str) -> None:
-    """Q3: elements are cast as values alone are."""
+    """Q3: elements are cast like single values."""
     assert_same_rows(answer(text), expected(text))
 
 
 def test_a_cast_and_one_that_may_fail_are_two() -> None:
-    """Q3: try_cast beside a cast of the same value."""
+    """Q3: try_cast and cast of the same value are different expressions."""
     text = "select try_cast(g as interval) as a, try_cast([g] as int[]) as b from t"
     assert_same_rows(answer(text), expected(text))
     for wrong in (
@@ -194,7 +194,7 @@ def test_a_cast_and_one_that_may_fail_are_two() -> None:
 
 
 def test_intervals_turned_over() -> None:
-    """Q3: the negative of an interval."""
+    """Q3: negative intervals."""
     text = (
         "select -to_days(i) as a, - interval '2' day as d, -span::interval as b, -interval '1 month 2 days' as c from t"
     )
@@ -213,7 +213,7 @@ def test_intervals_turned_over() -> None:
     ],
 )
 def test_functions_of_times(text: str) -> None:
-    """Q2: functions of dates and timestamps beside those of numbers of the same name."""
+    """Q2: functions of dates and timestamps with the same name as functions of numbers."""
     assert_same_rows(answer(text), expected(text))
 
 
@@ -227,7 +227,7 @@ def test_functions_of_times(text: str) -> None:
     ],
 )
 def test_floats_among_decimals_in_values(text: str) -> None:
-    """Q3: a column of VALUES with decimals and floats is of floats."""
+    """Q3: a column of VALUES with decimals and floats has floats."""
     assert_same_rows(answer(text), expected(text))
 
 
@@ -245,7 +245,7 @@ def test_floats_among_decimals_in_values(text: str) -> None:
     ],
 )
 def test_aliases_in_having(text: str) -> None:
-    """Q1: an alias that is a column's name too is the alias in HAVING, unless the groups are made by the column."""
+    """Q1: a name of both an alias and a column means the alias in HAVING, unless the query groups by the column."""
     assert_same_rows(answer(text), expected(text))
 
 
@@ -262,13 +262,13 @@ def test_aliases_in_having(text: str) -> None:
     ],
 )
 def test_the_type_of_values_that_meet(value: str, type_: pa.DataType, shown: str) -> None:
-    """Q3: the types that docs/SQL.md says values have where DuckDB gives them others."""
+    """Q3: the types that docs/SQL.md documents where they differ from DuckDB."""
     made = answer(f"select {value} as a from (select i, i + 1.25 as d from t where i = 1)").column(0)
     assert (made.type, str(made[0].as_py())) == (type_, shown)
 
 
 def test_text_beside_dates_in_unions() -> None:
-    """Q3: it becomes dates; text that is none is an error."""
+    """Q3: text is cast to dates. Other text is an error."""
     made = answer("select '2024-01-31' as a union all select day from t where day is not null").column(0)
     assert made.type == pa.date32()
     with pytest.raises(qcore.QcoreError, match="'x' of type string to date32"):
@@ -294,13 +294,13 @@ def test_text_beside_dates_in_unions() -> None:
     ],
 )
 def test_refused_with_what_to_write(text: str, message: str) -> None:
-    """Q1: what is not there is refused by its name."""
+    """Q1: the error names the missing feature and the remedy."""
     with pytest.raises(qcore.QcoreError, match=message):
         answer(text)
 
 
 def test_collations_of_code_points_are_what_there_is() -> None:
-    """Q1: COLLATE "C" says what is done anyway."""
+    """Q1: COLLATE "C" has no effect, because text is always compared so."""
     assert answer("""select g from t where g = 'a' collate "C" order by g collate binary""")["g"].to_pylist() == [
         "a",
         "a",

@@ -1,4 +1,4 @@
-"""Window functions, named windows and frames, beside DuckDB's answers. SPEC Q2."""
+"""Window functions, named windows and frames, compared with DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ T = pa.table({
     ],
 )
 def test_windows_that_build_on_others(query: str) -> None:
-    """Q2: partitions and order are the named window's."""
+    """Q2: partitions and order are taken from the named window."""
     database, session = duckdb.connect(), qcore.Session(threads=2)
     database.register("t", T)
     session.register("t", T)

@@ -1,4 +1,4 @@
-"""Plans of another producer, DataFusion, run beside DuckDB's answers to the same text (SPEC Q1, B3)."""
+"""Plans of another producer, DataFusion, compared with DuckDB's answers to the same SQL (SPEC Q1, B3)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TEXTS = [
 
 
 def produce_plan(context: Any, text: str) -> bytes:
-    """The optimized plan of a text."""
+    """DataFusion's optimized plan of a query."""
     plan = context.sql(text).optimized_logical_plan()
     return bytes(datafusion.substrait.Producer.to_substrait_plan(plan, context).encode())
 
@@ -90,7 +90,7 @@ def test_tpch(number: int, tpch_dir: Path, duck: duckdb.DuckDBPyConnection) -> N
 
 
 def test_a_plan_of_many_terms() -> None:
-    """Protobuf reads messages nested 100 levels deep."""
+    """By default protobuf reads messages up to 100 levels deep."""
     context, session = datafusion.SessionContext(), qcore.Session(threads=1)
     context.from_arrow(T, "t")
     session.register("t", T)

@@ -1,4 +1,4 @@
-"""Reading Substrait (SPEC Q1, B3): plans made by hand, as producers other than ours write them, and bad ones."""
+"""Reading Substrait (SPEC Q1, B3): plans written by hand in the style of other producers, and bad plans."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def plan_of(rel: dict[str, Any], names: list[str], functions: tuple[str, ...] = 
 
 
 def test_signatures_are_dropped_and_types_inferred() -> None:
-    """Names come as `add:i64_i64` from producers that follow the standard; output types may be missing."""
+    """Producers that follow the standard write names like `add:i64_i64`. Output types may be missing."""
     rel = {"project": {"input": read(), "expressions": [function(0, field(0), field(1))]}}
     plan = plan_of(
         {"project": {**rel["project"], "common": {"emit": {"output_mapping": [3]}}}}, ["x"], ("add:i64_i64",)
@@ -108,7 +108,7 @@ def test_read_projection_and_filter() -> None:
 
 
 def test_tables_columns_are_matched_by_name() -> None:
-    """The plan's order of a table's columns need not be the table's."""
+    """The plan lists a table's columns in another order than the table."""
     other = pa.schema([("s", pa.string()), ("b", pa.int16()), ("a", pa.int32())])
     plan = read_substrait(message(read(), ["a", "b", "s"]).SerializeToString(), {"t": other}).plan
     assert plan.schema.types == [pa.int32(), pa.int16(), pa.string()]
@@ -133,7 +133,7 @@ def test_local_files() -> None:
 
 
 def test_fetch_in_the_old_form() -> None:
-    """Producers before 2024 write offset and count as plain numbers, which today's message no longer has."""
+    """Producers before 2024 write offset and count as plain numbers. The current message lacks these fields."""
     fetch = Plan(relations=[{"root": {"input": {"fetch": {"input": read()}}, "names": ["a", "b", "s"]}}])
     body = fetch.relations[0].root.input.fetch
     body.MergeFromString(bytes([3 << 3, 2, 4 << 3, 7]))
@@ -143,7 +143,7 @@ def test_fetch_in_the_old_form() -> None:
 
 
 def test_groupings_in_the_old_form() -> None:
-    """Keys inside the grouping: unread, the aggregate would have none."""
+    """The keys are inside the grouping. Without them the aggregate would have no keys."""
     rel = {"aggregate": {"input": read(), "groupings": [{}], "measures": []}}
     old = message(rel, ["b"])
     key = Expression(**field(1)).SerializeToString()

@@ -1,6 +1,4 @@
-"""Every relation of Substrait's, in plans made by hand, run against DuckDB; and messages whose bytes are broken
-(SPEC Q1, B3).
-"""
+"""Every Substrait relation in plans written by hand, against DuckDB, and messages with damaged bytes (SPEC Q1, B3)."""
 
 from __future__ import annotations
 
@@ -277,7 +275,7 @@ def test_a_relation_that_refers_to_itself(session: qcore.Session) -> None:
 
 
 def mutate_bytes(encoded: bytes, rng: random.Random) -> bytes:
-    """The bytes with a few of them changed, left out, doubled or cut off."""
+    """Change, remove or repeat a few of the bytes, or cut the end off."""
     data = bytearray(encoded)
     # Bytes changed in place mostly leave a message that can be parsed, which is where it gets interesting.
     for _ in range(rng.choice([1, 1, 2, 4])):
@@ -300,7 +298,7 @@ def mutate_bytes(encoded: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_broken_bytes(seed: int, session: qcore.Session) -> None:
-    """Whatever the bytes, a plan is refused with a PlanError, or it runs, or fails with an error of its own."""
+    """A damaged plan raises PlanError, or it runs and may raise another QcoreError."""
     rng = random.Random(seed)
     plans = [plan(rel, n_columns, (A_ONLY,)) for rel, n_columns, _ in RELATIONS.values()]
     outcomes = {"refused": 0, "ran": 0}
@@ -315,7 +313,7 @@ def test_broken_bytes(seed: int, session: qcore.Session) -> None:
 
 
 def test_relations_that_refer_to_one_another(session: qcore.Session) -> None:
-    """P4: each of 14 subtrees is the one before it twice; they are read once from some number of copies on."""
+    """P4: each of 14 subtrees has the one before it twice. Above a number of copies they are read once."""
     subtrees: list[dict[str, Any]] = [A_ONLY]
     for number in range(1, 14):
         before = {"reference": {"subtree_ordinal": number - 1}}

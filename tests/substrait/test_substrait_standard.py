@@ -46,7 +46,7 @@ def field(name: str, **child: Any) -> dict[str, Any]:
 
 
 def write_argument(value: Any) -> dict[str, Any]:
-    """An argument: a column by its name behind $, a word behind :, or a constant."""
+    """A column by its name after $, an enum value after :, or a constant."""
     if isinstance(value, dict):
         return {"value": value}
     if isinstance(value, str) and value[0] == "$":

@@ -1,4 +1,4 @@
-"""Aggregates of overlapping frames: states of sixteen rows, of sixteen of those, and so on. SPEC Q2."""
+"""Aggregates over overlapping frames, computed from a tree of states with sixteen children a node. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def call(name: str, frame: WindowFrame, distinct: bool = False) -> WindowCall:
 
 
 def expected(name: str, rows: list[dict[str, Any]]) -> Any:
-    """One aggregate over the rows of a frame."""
+    """Compute one aggregate over the rows of a frame."""
     values = [row["v"] for row in rows if row["v"] is not None]
     if name.startswith("count"):
         return len(rows) if name == "count rows" else len(values)
@@ -95,7 +95,7 @@ def test_frames_of_several_stretches(exclude: str, n_rows: int) -> None:
 @pytest.mark.parametrize("n_rows", [1, 300, 2049])
 @pytest.mark.parametrize("exclude", ["no others", "group"])
 def test_distinct_values(n_rows: int, exclude: str) -> None:
-    """Each value once in each frame, also where a frame is in two parts."""
+    """A value counts once in each frame, also if an exclusion divides the frame."""
     frame = WindowFrame("rows", -40, 25, exclude)
     rows = table(n_rows)
     rows = rows.set_column(2, "v", pa.compute.bit_wise_and(rows["v"], 31))

@@ -1,4 +1,4 @@
-"""Aggregates that need all values of a frame: quantiles, lists, text, the most frequent, ends of an order. SPEC Q2."""
+"""Aggregates that need all values of a frame: quantiles, lists, text, mode, first and last values. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def calls(frame: WindowFrame, distinct: bool) -> list[WindowCall]:
 
 
 def point(values: list[float], fraction: float) -> float | None:
-    """Between the two neighbours of a fraction."""
+    """Interpolate between the two values next to the fraction's position."""
     if not values:
         return None
     at = fraction * (len(values) - 1)
@@ -67,7 +67,7 @@ def point(values: list[float], fraction: float) -> float | None:
 
 
 def most_frequent(values: list[Any]) -> Any:
-    """Of several values that are, the one that comes first."""
+    """The most frequent value. If several are equally frequent, the one that comes first."""
     counts = Counter(values)
     return max(counts, key=lambda value: (counts[value], -values.index(value))) if values else None
 
@@ -124,7 +124,7 @@ def test_each_value_once(frame: WindowFrame) -> None:
 
 
 def test_lists_of_many_frames_grow() -> None:
-    """More values than rows: the list of all lists' rows is made larger."""
+    """The lists have more values than the table has rows, so the buffer of their row numbers grows."""
     rows = pa.table({"id": np.arange(600)})
     call = WindowCall("x", "array_agg", "id", frame=WindowFrame("rows", None, 0))
     got = run_window(rows, [call], [], [SortKey("id")])

@@ -1,4 +1,4 @@
-"""Which rows of a frame an aggregate counts: filtered, without nulls, in an order of their own. SPEC Q2."""
+"""The rows of a frame that an aggregate counts: with a filter, without nulls, in another order. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sorted_by(rows: list[dict[str, Any]], keys: list[SortKey]) -> list[dict[str,
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 @pytest.mark.parametrize("filter", [None, "f"])
 def test_members_of_frames(filter: str | None, exclude: str, n_rows: int) -> None:
-    """array_agg keeps nulls; count and sum do not; a filter that is null lets nothing through."""
+    """array_agg keeps nulls, count and sum ignore them. A row whose filter is null is not counted."""
     frames = [WindowFrame(frame.mode, frame.start, frame.end, exclude) for frame in FRAMES]
     calls = [
         WindowCall(f"{function} {at}", function, "v", frame=frame, filter=filter)
@@ -99,7 +99,7 @@ def test_members_in_an_order_of_their_own(keys: list[SortKey], filter: str | Non
 
 @pytest.mark.parametrize("n_members", [4095, 4096, 4097])
 def test_frames_of_many_rows_are_marked_not_sorted(n_members: int) -> None:
-    """From 4,096 members on, and frame after frame: the marks of one are gone before the next."""
+    """Frames of 4,096 rows or more are ordered by marks. The marks of a frame are cleared before the next frame."""
     n_rows = n_members + 130
     order = np.random.default_rng(1).permutation(n_rows)
     frame = WindowFrame("rows", -(n_members - 1), 0)

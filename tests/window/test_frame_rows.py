@@ -1,4 +1,4 @@
-"""Frames that neighbours share are computed once: each row still has its own frame's result. SPEC Q2."""
+"""A frame that neighbouring rows share is computed once. Each row has the result of its own frame. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMES = [
 
 
 def table(n_rows: int, seed: int) -> pa.Table:
-    """Partitions and groups of peers of very different sizes."""
+    """Partitions and peer groups of very different sizes."""
     rng = np.random.default_rng(seed)
     parts = np.repeat(np.arange(n_rows), rng.integers(1, 40, n_rows))[:n_rows]
     return pa.table({"id": np.arange(n_rows), "p": parts, "k": rng.integers(0, 4, n_rows)})
@@ -27,7 +27,7 @@ def table(n_rows: int, seed: int) -> pa.Table:
 @pytest.mark.parametrize("n_rows", [*SIZES, 300])
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 def test_results_of_shared_frames(exclude: str, n_rows: int) -> None:
-    """Lists, and sums and counts, whose frames are counted apart."""
+    """array_agg reads the rows of each frame. Sums and counts use other code, and must agree with it."""
     frames = [WindowFrame(frame.mode, frame.start, frame.end, exclude) for frame in FRAMES]
     calls = [
         WindowCall(f"{function} {at}", function, "id", frame=frame)
@@ -46,7 +46,7 @@ def test_results_of_shared_frames(exclude: str, n_rows: int) -> None:
 
 @pytest.mark.parametrize("exclude", ["no others", "group"])
 def test_a_frame_is_computed_once(exclude: str) -> None:
-    """20,000 rows of one or two frames: reading each row's frame would take 400 million steps."""
+    """20,000 rows share one or two frames. Reading the frame for each row would take 400 million steps."""
     n_rows = 20_000
     rows = pa.table({"p": [0] * n_rows, "k": np.arange(n_rows) // 10_000, "id": np.arange(n_rows)})
     call = WindowCall("x", "quantile_disc", "id", frame=WindowFrame("rows", None, None, exclude), parameter=0.5)

@@ -1,4 +1,4 @@
-"""Frames by their definition: rows, groups and values, every exclusion, orders, nulls and types. SPEC Q2."""
+"""Frames compared with their definition: modes, exclusions, orders, nulls and types. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def positions(got: pa.Table, name: str) -> list[list[int]]:
 
 
 def check(table: pa.Table, frame: WindowFrame, order: list[SortKey], model_order: list[SortKey] | None = None) -> None:
-    """The ids in each row's frame, in order."""
+    """Compare the ids in the frame of each row, in order."""
     got = run_window(table, [WindowCall("x", "array_agg", "id", frame=frame)], ["p"], order)
     rows = got.to_pylist()
     model = Rows(rows, ["p"], model_order or order)
@@ -38,7 +38,7 @@ def check(table: pa.Table, frame: WindowFrame, order: list[SortKey], model_order
 
 
 def table(n_rows: int, keys: pa.Array) -> pa.Table:
-    """Partitions of about 25 rows, one of them of a single row."""
+    """Partitions of about 25 rows, and one partition of a single row."""
     parts = [row // 25 if row else -1 for row in range(n_rows)]
     return pa.table({"id": pa.array(range(n_rows), pa.int64()), "p": pa.array(parts, pa.int64()), "k": keys})
 
@@ -57,7 +57,7 @@ def test_frames_of_each_mode(mode: str, start: int | None, end: int | None, excl
 @pytest.mark.parametrize("mode", ["rows", "groups"])
 @pytest.mark.parametrize("n_rows", [0, 1, 130])
 def test_distances_of_a_column(n_rows: int, mode: str, exclude: str) -> None:
-    """Frames that neither begin nor end in the order of their rows."""
+    """The distances differ by row, so bounds of frames do not ascend with the rows."""
     rng = np.random.default_rng(n_rows)
     rows = table(n_rows, pa.array(rng.integers(0, 9, n_rows), pa.int64()))
     rows = rows.append_column("n", pa.array(rng.choice([0, 1, 2, 5, 24, 2**62], n_rows), pa.int64()))
@@ -93,7 +93,7 @@ def test_sizes(mode: str, n_rows: int) -> None:
 def test_distances_of_each_type(
     type_: pa.DataType, nulls_first: bool, descending: bool, start: int | None, end: int | None
 ) -> None:
-    """Distances of values at both ends of the type's range; rows without one have their peers."""
+    """Distances near both ends of the type's range. The frame of a row without a value is its peers."""
     rng = np.random.default_rng(3)
     numbers: list[Any] = rng.integers(0, 20, 60).tolist()
     if pa.types.is_integer(type_):
@@ -125,7 +125,7 @@ def test_distances_of_each_type(
 
 
 def plus(at: datetime.datetime, months: int, days: int, seconds: int) -> datetime.datetime:
-    """The instant that an interval is added to; a month's last day stands for those that it has not."""
+    """Add an interval to an instant. If the month is too short for the day, the result is the month's last day."""
     month = at.year * 12 + at.month - 1 + months
     for day in range(at.day, 27, -1):
         try:
@@ -141,7 +141,7 @@ def plus(at: datetime.datetime, months: int, days: int, seconds: int) -> datetim
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("unit", ["date", "s", "ms", "us", "ns"])
 def test_distances_by_the_calendar(unit: str, descending: bool) -> None:
-    """A month before the 31st is the month's last day; nanoseconds of every unit, before 1970 too."""
+    """One month before the 31st is the last day of the month. Also for nanoseconds, and before 1970."""
     rng = np.random.default_rng(11)
     base = datetime.datetime(1969, 11, 25)
     hours = rng.integers(0, 24 * 120, 80).tolist()

@@ -1,4 +1,4 @@
-"""Values of other rows: lag and lead, the first, last and n-th of a frame, nulls passed over or not. SPEC Q2."""
+"""lag, lead, first_value, last_value and nth_value, with nulls respected or ignored. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAMES = [
 
 
 def table(n_rows: int) -> pa.Table:
-    """Partitions of about twenty rows; a third of the values are null, all of one partition's."""
+    """Partitions of about twenty rows. A third of the values are null, and all values of one partition."""
     rng = np.random.default_rng(n_rows)
     nulls = rng.random(n_rows) < 0.35
     nulls[:20] = True
@@ -36,7 +36,7 @@ def table(n_rows: int) -> pa.Table:
 
 
 def beside(model: Rows, position: int, distance: int, column: str, ignore_nulls: bool) -> Any:
-    """The value so many rows on, or so many values that are no nulls."""
+    """The value `distance` rows away. With ignore_nulls only rows with a value are counted."""
     part = model.part_of[position]
     if not ignore_nulls or distance == 0:
         at = position + distance
@@ -92,7 +92,7 @@ def test_rows_of_frames(ignore_nulls: bool, exclude: str, n_rows: int) -> None:
 @pytest.mark.parametrize("n_rows", [0, 1, 60, 2049])
 @pytest.mark.parametrize("ignore_nulls", [False, True])
 def test_numbers_of_a_column(n_rows: int, ignore_nulls: bool) -> None:
-    """Each row has a distance or position of its own, or none."""
+    """The distance or position differs by row, and some are null."""
     rng = np.random.default_rng(n_rows + 1)
     chosen = rng.choice([0, 1, 2, 5, -1, -3, 2**63 - 1, -(2**63) + 1], n_rows)
     rows = table(n_rows).append_column("n", pa.array(chosen, pa.int64(), mask=rng.random(n_rows) < 0.2))

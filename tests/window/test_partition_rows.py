@@ -1,4 +1,4 @@
-"""Where partitions and peers begin and end, for keys of every type. SPEC Q2."""
+"""The bounds of partitions and of peer groups, for keys of every type. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ CALLS = [
 
 
 def check(table: pa.Table, n_partition: int, batch_rows: int | None = None) -> None:
-    """Partitions are runs of equal keys, each key in one of them; so are peers within a partition."""
+    """Compare with a model: a partition is a run of equal keys, and so are the peers in it.
+
+    No key has two partitions.
+    """
     names = table.column_names
     order = [SortKey(name) for name in names[n_partition:]]
     got = run_window(table, CALLS, names[:n_partition], order, batch_rows)
@@ -50,7 +53,7 @@ def check(table: pa.Table, n_partition: int, batch_rows: int | None = None) -> N
 
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)
 def test_keys_of_every_type(type_: pa.DataType) -> None:
-    """Nulls are one value, NaN is, and -0.0 is 0.0."""
+    """All nulls are equal, all NaNs are equal, and -0.0 equals 0.0."""
     types = {"a": type_, "b": type_}
     check(random_table(5, 600, types, 0.2, n_distinct={"a": 12, "b": 5}, extremes=True), 1)
     check(random_table(6, 300, types, 0.2, n_distinct={"a": 5, "b": 5}, extremes=True), 2)
@@ -60,7 +63,7 @@ def test_keys_of_every_type(type_: pa.DataType) -> None:
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_partition", [0, 1, 2, 3])
 def test_sizes(n_rows: int, n_partition: int) -> None:
-    """No partition keys: one partition. No order: all its rows are peers."""
+    """Without partition keys there is one partition. Without an order all its rows are peers."""
     types = {"a": pa.int64(), "b": pa.string(), "c": pa.int8()}
     check(random_table(n_rows, n_rows, types, 0.1, n_distinct={"a": 7, "b": 9, "c": 6}), n_partition, 500)
 

@@ -1,4 +1,4 @@
-"""Aggregates that take each value of a frame once, for values of every type. SPEC Q2."""
+"""Distinct aggregates over frames, for values of every type. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAMES = [
 
 
 def check(values: pa.Array, frames: list[WindowFrame]) -> None:
-    """count(distinct v): partitions share values, and each is counted once in each."""
+    """Compare count(distinct v) with a model. Partitions have values in common, which count once in each."""
     n_rows = len(values)
     table = pa.table({"id": np.arange(n_rows), "p": np.arange(n_rows) // 30, "k": np.arange(n_rows) // 3, "v": values})
     calls = [WindowCall(f"{at}", "count", "v", frame=frame, distinct=True) for at, frame in enumerate(frames)]
@@ -34,7 +34,7 @@ def check(values: pa.Array, frames: list[WindowFrame]) -> None:
 
 @pytest.mark.parametrize("type_", KEY_TYPES, ids=str)
 def test_values_of_every_type(type_: pa.DataType) -> None:
-    """NaN is one value, -0.0 is 0.0, nulls do not count."""
+    """All NaNs are equal, -0.0 equals 0.0, and nulls are not counted."""
     check(random_table(2, 200, [type_], 0.15, 9, extremes=True).column(0), FRAMES[:3])
 
 
@@ -48,7 +48,7 @@ def test_sizes(n_rows: int, n_distinct: int) -> None:
 
 @pytest.mark.parametrize("exclude", EXCLUSIONS)
 def test_frames_with_holes(exclude: str) -> None:
-    """A value that stands before only within the hole counts."""
+    """A value counts if its earlier equal values are all excluded from the frame."""
     values = pa.array(np.random.default_rng(6).integers(0, 6, 240))
     check(values, [WindowFrame(frame.mode, frame.start, frame.end, exclude) for frame in FRAMES])
 

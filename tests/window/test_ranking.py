@@ -1,4 +1,4 @@
-"""Numbers and fractions by a row's position in its partition. SPEC Q2."""
+"""row_number, rank, percent_rank, ntile and others by a row's position in its partition. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from random_tables import SIZES
 
 
 def table(n_rows: int) -> pa.Table:
-    """Partitions of 1, 2, 3, … rows, in each of which runs of one, two and three rows are peers."""
+    """Partitions of 1, 2, 3, … rows. Each has peer groups of one, two and three rows."""
     parts, keys = [], []
     part, inside = 0, 0
     for _ in range(n_rows):
@@ -27,7 +27,7 @@ def table(n_rows: int) -> pa.Table:
 
 
 def expected(function: str, keys: list[int], tiles: int) -> list[Any]:
-    """The values of one partition by their definitions."""
+    """Compute the values of one partition by their definitions."""
     size = len(keys)
     below = [sum(other < key for other in keys) for key in keys]
     up_to = [sum(other <= key for other in keys) for key in keys]
@@ -75,7 +75,7 @@ def test_larger_tiles_come_first(size: int, tiles: int) -> None:
 
 
 def test_each_row_has_a_number_of_tiles() -> None:
-    """The tile that the row would be in; null without a number."""
+    """The number of tiles differs by row. If it is null, so is the result."""
     tiles = [1, 2, 3, None, 5, 7, 1000, 4]
     rows = pa.table({"p": [0] * 8, "k": range(8), "n": pa.array(tiles, pa.int64())})
     got = window_values(rows, WindowCall("x", "ntile", number="n"), ["p"], [SortKey("k")])

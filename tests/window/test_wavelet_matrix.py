@@ -1,4 +1,4 @@
-"""The k-th smallest value of any frame, in frames of one, two and three stretches. SPEC Q2."""
+"""The k-th smallest value of frames of one, two and three row ranges. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def quantiles(values: np.ndarray, frame: WindowFrame, groups: np.ndarray) -> lis
 
 
 def pick_values(values: np.ndarray) -> list[int | None]:
-    """The value at each fraction of these, from its definition: the first that so many are not above."""
+    """The discrete quantile at each fraction, by its definition."""
     if len(values) == 0:
         return [None] * len(FRACTIONS)
     ordered = np.sort(values)
@@ -47,7 +47,7 @@ def check(values: np.ndarray, frame: WindowFrame, groups: np.ndarray | None = No
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 63, 64, 65, 127, 128, 129, 1023, 1024, 1025, 2047, 2048, 2049])
 def test_counts_of_values_around_powers_of_two(n_rows: int) -> None:
-    """One level more at each; words of 64 bits that are full or not."""
+    """Each power of two adds a level. The last 64-bit word of a level is full or not."""
     values = np.random.default_rng(n_rows).permutation(n_rows)
     for frame in (WindowFrame("rows", None, None), WindowFrame("rows", -40, 40), WindowFrame("rows", None, 0)):
         check(values, frame)

@@ -112,7 +112,7 @@ def test_as_duckdb(query: str, n_rows: int, duck: duckdb.DuckDBPyConnection) -> 
 
 @pytest.mark.parametrize(("start", "end"), [(-2, 1), (None, -1), (1, None), (3, 1), (0, 0)])
 def test_groups_frames(start: int | None, end: int | None, duck: duckdb.DuckDBPyConnection) -> None:
-    """GROUPS has no form in Substrait; a plan may ask for it."""
+    """Substrait has no GROUPS frames, so the plan is built by hand."""
     t = table(2500)
     duck.register("t", t)
     if start == 3:
@@ -147,7 +147,7 @@ def test_what_cannot_be_run_is_refused(call: str, message: str) -> None:
 
 
 def test_d9_any_structure_may_fail() -> None:
-    """The failing of any allocation frees the others: conftest.py looks for what is left."""
+    """If one allocation fails, the others are freed. conftest.py counts what is left."""
     rows = pa.table({"k": [1, 1, 2], "v": [1, 2, 3]})
     call = WindowCall("s", "sum", "v")
     plan = Window(

@@ -1,6 +1,4 @@
-"""Frames that exclude rows, that go by intervals, and aggregates over frames that need all values at once, against
-DuckDB. SPEC Q2.
-"""
+"""Frames with exclusions and intervals, and aggregates that need all values, against DuckDB. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -89,7 +87,7 @@ def test_exclude(frame: str, exclusion: str, n_rows: int, duck: duckdb.DuckDBPyC
 
 @pytest.mark.parametrize("exclusion", EXCLUSIONS)
 def test_exclude_of_large_partitions(exclusion: str, duck: duckdb.DuckDBPyConnection) -> None:
-    """Frames of several levels of nodes, with holes in them."""
+    """The frames span several levels of the tree of states and have holes."""
     frame = f"order by g rows between unbounded preceding and unbounded following exclude {exclusion}"
     calls = "sum(x) over w, min(s) over w, count(distinct x) over w, median(x) over w, mode(x order by x) over w"
     check(f"select id, {calls} from t window w as ({frame})", 1100, duck)
@@ -123,7 +121,7 @@ def test_range_by_distances(window: str, duck: duckdb.DuckDBPyConnection) -> Non
 
 
 def test_a_month_before_may_be_later_of_an_earlier_time(duck: duckdb.DuckDBPyConnection) -> None:
-    """The 30th and the 31st of March are a month after the same day: their bounds do not grow."""
+    """One month before the 30th and the 31st of March is the same day, so bounds do not ascend with the times."""
     times = pa.array(["2024-02-29 09:30:00", "2024-03-30 10:00:00", "2024-03-31 09:00:00", None]).cast(
         pa.timestamp("s")
     )
@@ -136,7 +134,7 @@ def test_a_month_before_may_be_later_of_an_earlier_time(duck: duckdb.DuckDBPyCon
 
 @pytest.mark.parametrize("n_rows", [0, 1, 200])
 def test_values_kept_over_frames(n_rows: int, duck: duckdb.DuckDBPyConnection) -> None:
-    """The whole partition, growing, moving and empty frames."""
+    """Frames that are whole partitions, grow, move, or are empty."""
     for window in (
         "",
         "partition by p",
@@ -163,7 +161,7 @@ def test_mode_gives_the_first_of_equals(duck: duckdb.DuckDBPyConnection) -> None
 
 
 def test_lists_of_windows_go_on(duck: duckdb.DuckDBPyConnection) -> None:
-    """A list made over one window is carried through another, and can be looked into."""
+    """A list that one window computes passes through another, and its elements can be read."""
     query = (
         "select id, len(l), l[1], sum(id) over (partition by g order by id) from "
         "(select id, g, array_agg(x order by id) over (partition by p order by id) as l from t)"
@@ -177,7 +175,7 @@ def test_lists_of_windows_go_on(duck: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_many_rows_in_an_order_of_their_own(duck: duckdb.DuckDBPyConnection) -> None:
-    """Frames of so many rows that those are marked, not sorted, to bring them in order."""
+    """Frames of so many rows are ordered by marks, not by a sort."""
     n = 4500
     rng = random.Random(9)
     t = pa.table({"id": range(n), "x": [rng.randrange(2000) for _ in range(n)], "s": [str(i % 7) for i in range(n)]})

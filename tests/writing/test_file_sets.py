@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all; SPEC Q2."""
+"""A file gets its name when it is complete, or never. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_only_the_layout_may_differ() -> None:
     ],
 )
 def test_other_schemas_are_refused(name: str, type: pa.DataType, words: str) -> None:
-    """D6: files that were begun keep their schema."""
+    """D6: a file that was begun keeps its schema, so another one is an error."""
     with pytest.raises(SchemaChangeError, match=words):
         match_file_schema(pa.record_batch({name: pa.array([1], type)}), SCHEMA, "out")
 

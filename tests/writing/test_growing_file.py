@@ -39,7 +39,7 @@ ROWS = [
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
 def test_rows_keep_their_order(format: FileFormat, tmp_path: Path) -> None:
-    """D6: narrower rows go to the file as it is, wider ones to a new segment; the file has all of them."""
+    """D6: narrower rows go to the file as it is, wider rows to a new segment. The final file has all rows in order."""
     staging, schema, account = StagingFolder(str(tmp_path / "out")), GrowingSchema(SCHEMA), Account()
     file = GrowingFile(staging, "one", schema, format, account)
     for given, n_segments in ((FIRST, 0), (FIRST, 0), (WIDER, 1), (NARROW, 1), (FIRST, 1), (WIDEST, 2)):
@@ -71,7 +71,7 @@ def test_rows_keep_their_order(format: FileFormat, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
 def test_a_file_is_closed_when_its_segments_cannot_be_read(format: FileFormat, tmp_path: Path) -> None:
-    """D9: the error comes, and the file that was begun is closed."""
+    """D9: the error is raised, and the file that was begun is closed."""
     staging, schema = StagingFolder(str(tmp_path / "out")), GrowingSchema(SCHEMA)
     file = GrowingFile(staging, "one", schema, format, Account())
     for given in (FIRST, WIDER):
@@ -86,7 +86,7 @@ def test_a_file_is_closed_when_its_segments_cannot_be_read(format: FileFormat, t
 
 
 def test_rows_that_wait_for_their_row_group_are_charged(tmp_path: Path) -> None:
-    """D6, V7: rows of the file that is written from segments, and texts that are made from views."""
+    """D6, V7: rows of the file that is written from segments, and texts converted from views."""
     text = ["x" * 1000] * 1000
     parts = [batch(a=pa.array(range(1000), type_), s=pa.array(text)) for type_ in (pa.int32(), pa.int64())]
     views = parts[0].set_column(1, "s", pa.array(text, pa.string_view()))
@@ -111,7 +111,10 @@ def test_rows_that_wait_for_their_row_group_are_charged(tmp_path: Path) -> None:
 
 
 def test_schemas_grow() -> None:
-    """D6: layouts of text are no growth; types in conflict name the column and both types."""
+    """D6: other layouts of text leave the schema as it is.
+
+    An error of types in conflict names the column and both types.
+    """
     assert union_of(SCHEMA, NARROW.schema) is SCHEMA
     assert union_of(SCHEMA, pa.schema({"s": pa.dictionary(pa.int8(), pa.string())})) is SCHEMA
     coded = pa.schema({"s": pa.dictionary(pa.int8(), pa.string())})
@@ -123,7 +126,7 @@ def test_schemas_grow() -> None:
 
 
 def test_rows_are_charged_while_they_are_converted() -> None:
-    """D6, V7: rows that are read again count as memory of the query."""
+    """D6, V7: rows that are read again are charged to the query."""
     account = Account()
     wide = pa.schema([("a", pa.int64()), ("s", pa.string())])
     rows = widen_rows(FIRST, wide, account, payer=account)

@@ -1,4 +1,4 @@
-"""Filters of keys as files: made of the hashes in page files, read and checked (SPEC S2, S4)."""
+"""Files with filters of keys: made from the hashes in page files, read and checked (SPEC S2, S4)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keys_in(file: PageFile) -> list[int]:
 
 
 def test_a_filter_of_several_files(tmp_path: Path) -> None:
-    """Also of one without rows. Files and their descriptions go through JSON."""
+    """One of the files has no rows. Files and their descriptions are sent as JSON."""
     parts = [(0, 5000), (5000, 5000), (5000, 9000)]
     files = [page_file(tmp_path / str(i), keys(*part)) for i, part in enumerate(parts)]
     files = [PageFile.from_json(file.to_json()) for file in files]
@@ -51,7 +51,7 @@ def test_a_filter_of_several_files(tmp_path: Path) -> None:
 
 
 def test_no_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file has more rows than hashes are wanted, or there are too many keys for a filter."""
+    """A file has more rows than it may have hashes, or there are too many keys for a filter."""
     few = page_file(tmp_path / "few", keys(0, 1000), 1000)
     many = page_file(tmp_path / "many", keys(0, 1001), 1000)
     assert few.hashes is not None and many.hashes is None

@@ -27,7 +27,7 @@ def page(*values: int) -> pa.RecordBatch:
 
 
 def write_pages(path: Path, *values: int) -> PageFile:
-    """A file with one page for each value, in partitions 0, 1 and 2 by turns."""
+    """A file with one page for each value, in partitions 0, 1 and 2 in turn."""
     writer = PageFileWriter(str(path), SCHEMA, 1)
     for value in values:
         writer.write(value % 3, page(value, value))
@@ -41,7 +41,7 @@ def read(file: PageFile) -> list[int]:
 
 
 def test_pages_come_back(tmp_path: Path) -> None:
-    """The list of pages has place, size and rows of each, and travels as JSON."""
+    """The list of pages has the position, size and rows of each page, and is sent as JSON."""
     file = write_pages(tmp_path / "a.pages", 5, 6, 7)
     assert (file.n_rows, file.n_bytes) == (6, os.path.getsize(file.path))
     assert [(page.partition, page.n_rows) for page in file.pages] == [(0, 2), (1, 2), (2, 2)]
@@ -119,7 +119,7 @@ def test_wider_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_is_an_error(tmp_path: Path) -> None:
-    """S4: truncated, longer, deleted, or with other bytes: one error that names the file."""
+    """S4: a file is truncated, longer, deleted or has other bytes. One error names it."""
     file = write_pages(tmp_path / "a.pages", 5, 6, 7)
     data = Path(file.path).read_bytes()
     for changed, reason in (
@@ -139,7 +139,7 @@ def test_a_file_that_changed_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
 @pytest.mark.parametrize("n_rows", [1, 2047, 10_000])
 def test_values_of_every_type(tmp_path: Path, n_rows: int, null_share: float) -> None:
-    """Narrow layouts hold the same values: short decimals, strings with offsets."""
+    """Short decimals and strings with offsets have narrow layouts. Their values do not change."""
     types = [
         pa.int64(),
         pa.bool_(),
@@ -191,7 +191,7 @@ def test_extreme_values(tmp_path: Path) -> None:
 
 
 def test_pages_have_few_rows(tmp_path: Path) -> None:
-    """Indices of dictionaries have 16 bits: more rows are several pages."""
+    """Dictionary indices have 16 bits, so more rows are written as several pages."""
     words = [f"a word of some length {n % 40_000}" for n in range(70_000)]
     rows = pa.record_batch({"s": ["the same long word"] * 20_000 + words, "n": range(90_000)})
     writer = PageFileWriter(str(tmp_path / "a.pages"), rows.schema, 1)
@@ -207,7 +207,7 @@ def test_pages_have_few_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("held_bytes_max", "n_pages"), [(1 << 20, 50), (20_000, 100), (0, 2500)])
 def test_small_pages_wait_for_others(held_bytes_max: int, n_pages: int, tmp_path: Path) -> None:
-    """With many partitions the engine's pages are small: the file has one for each partition, or as memory allows."""
+    """With many partitions the engine's pages are small. The writer joins the pages of a partition if memory allows."""
     writer = PageFileWriter(str(tmp_path / "a.pages"), SCHEMA, 1, held_bytes_max=held_bytes_max)
     for number in range(50):
         for partition in range(50):

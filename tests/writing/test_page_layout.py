@@ -1,4 +1,4 @@
-"""The layout of pages: narrow types always, dictionaries and LZ4 where the sample shows that they pay (SPEC S2)."""
+"""The layout of pages: always narrow types; dictionaries and LZ4 if a sample shows that they pay (SPEC S2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def layout_of(**columns: pa.Array) -> PageLayout:
 
 
 def texts(n_distinct: int, n_bytes: int, n_rows: int = N) -> pa.Array:
-    """Texts that compress badly, as views."""
+    """Texts as views, which compress badly."""
     return pa.array([f"{n % n_distinct * 2654435761 % 2**24:0{n_bytes}x}" for n in range(n_rows)], pa.string_view())
 
 
@@ -58,7 +58,7 @@ def test_compression_of_what_compresses_well() -> None:
 
 
 def test_a_page_unlike_the_sample_has_its_values() -> None:
-    """Later pages may have other values than the sample led to expect."""
+    """Values of later pages may differ from those of the sample. They are written without loss."""
     layout = layout_of(s=texts(5, 20), a=pa.array([7] * N))
     rows = pa.record_batch({"s": texts(N, 20), "a": scatter_numbers()})
     read = pa.ipc.open_stream(layout.page(rows)).read_all()
@@ -66,7 +66,7 @@ def test_a_page_unlike_the_sample_has_its_values() -> None:
 
 
 def test_slow_storage_makes_more_pay() -> None:
-    """At 125 MB/s for writing and reading a byte costs 16 ns: numbers of few digits are compressed."""
+    """At 125 MB/s to write and read, a byte costs 16 ns. Numbers of few digits are then compressed."""
     rows = pa.record_batch({"a": pa.array([n * 7919 % 100_000 for n in range(N)]), "s": texts(5, 6)})
     assert not PageLayout.of_sample(rows).is_compressed
     slow = PageLayout.of_sample(rows, 16.0)

@@ -79,7 +79,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, site: str) -> None:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_page_of_another_schema_widens_all_files(tmp_path: Path, order: tuple[int, int]) -> None:
-    """D6: also those whose rows came before, and those without rows."""
+    """D6: all files get the wider schema, also those of earlier rows and those without rows."""
     files = files_in(tmp_path / "out")
     pages = [page(1), pa.record_batch({"a": pa.array([2.5]), "b": ["x"]})]
     for at in order:

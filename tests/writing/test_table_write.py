@@ -29,7 +29,7 @@ def run(builder: PlanBuilder, threads: int = 1) -> list[dict[str, Any]]:
 
 
 class Failing(qcore.Operator):
-    """Passes batches on, then fails."""
+    """An operator that returns some batches, then fails."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -51,7 +51,7 @@ class Failing(qcore.Operator):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_file(threads: int, tmp_path: Path) -> None:
-    """Q2: whole, in the order of the rows, replacing what was there."""
+    """Q2: one file with all rows in order, which replaces an earlier file."""
     path = tmp_path / "out.parquet"
     path.write_text("old")
     builder = PlanBuilder().values(TABLE).local_partition().order_by(["k", "s", "d"])
@@ -65,7 +65,7 @@ def test_one_file(threads: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_file_a_driver(threads: int, tmp_path: Path) -> None:
-    """Q2: drivers write side by side; the folder is a table again."""
+    """Q2: each driver writes its own file, and the folder can be read as a table."""
     builder = PlanBuilder().values(TABLE).local_partition(["k"])
     files = run(builder.write_parquet(tmp_path / "out"), threads)
     assert len(files) == threads
@@ -82,7 +82,10 @@ def test_a_file_a_driver(threads: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=str)
 def test_types(type_: pa.DataType, tmp_path: Path) -> None:
-    """Q3: what Parquet can hold comes back; what it cannot is an error with the path, and no file."""
+    """Q3: types of Parquet are read back.
+
+    A type that Parquet lacks is an error with the path, and no file is written.
+    """
     table = random_table(1, 500, [type_])
     builder = PlanBuilder().values(table).write_parquet(tmp_path / "out.parquet")
     if type_ == pa.month_day_nano_interval():
@@ -96,7 +99,7 @@ def test_types(type_: pa.DataType, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("single", [True, False])
 def test_no_rows(single: bool, tmp_path: Path) -> None:
-    """A file says what columns there are."""
+    """A file without rows has the schema."""
     builder = PlanBuilder().values(TABLE).local_partition().filter(col("s") == "no such text")
     (file,) = run(builder.write_parquet(tmp_path / "out", single=single), 2)
     assert file["rows"] == 0
@@ -104,7 +107,7 @@ def test_no_rows(single: bool, tmp_path: Path) -> None:
 
 
 def test_row_groups_and_compression(tmp_path: Path) -> None:
-    """Small batches become row groups of the size asked for."""
+    """Small batches are collected to row groups of the wanted size."""
     builder = (
         PlanBuilder().values(TABLE).write_parquet(tmp_path / "out.parquet", compression="zstd", row_group_rows=10_000)
     )
@@ -117,7 +120,7 @@ def test_row_groups_and_compression(tmp_path: Path) -> None:
 @pytest.mark.parametrize("single", [True, False])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_query_that_fails_leaves_nothing(single: bool, threads: int, tmp_path: Path) -> None:
-    """D9: no file, and what was there stays."""
+    """D9: no new file, and an existing file is unchanged."""
     if single:
         (tmp_path / "out").write_text("old")
     builder = PlanBuilder().values(TABLE).local_partition().operator(Failing)
@@ -147,7 +150,7 @@ def test_a_query_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_comes_after_the_write_was_given_up(tmp_path: Path) -> None:
-    """D9: of a query that is stopped, the commit may be closed while a driver still finishes its file."""
+    """D9: if a query is stopped, a driver may finish its file after the commit was closed. The file is removed."""
     state = TableWriteState(str(tmp_path / "out"), pa.schema({"k": pa.int64()}), False, "none", 1, Account())
     writer, commit = TableWrite(state, 0), TableCommit(state)
     commit.close()
@@ -179,7 +182,7 @@ WIDENED = [(1, None), (2, None)] * 2 + [(70_000, None)] * 2 + [(0.5, "x"), (1.5,
 
 
 def test_a_schema_that_widens(tmp_path: Path) -> None:
-    """D6: the file that replaces another one has the last schema, its row groups and its compression."""
+    """D6: the new file has the last schema, with the wanted row groups and compression."""
     path = tmp_path / "out.parquet"
     path.write_text("old")
     path.chmod(0o640)
@@ -196,7 +199,7 @@ def test_a_schema_that_widens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["file", "folder", "partitions"])
 def test_each_failing_step_of_a_widening_write_leaves_nothing(how: str, tmp_path: Path) -> None:
-    """D6, D9: while the segments are written, while they are read again, and afterwards."""
+    """D6, D9: a failure while segments are written, while they are read again, and afterwards."""
     n_failed = 0
     for site in ("write_folder", "write_open", "write_rows", "write_close", "write_rename", "reserve"):
         for nth in range(1, 1000):
@@ -242,7 +245,7 @@ def test_a_query_that_is_cancelled_while_segments_are_joined(tmp_path: Path, mon
 
 
 def test_segments_are_private_and_go_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D6: nobody else can enter their folder, and each is removed as soon as its rows are in the file."""
+    """D6: only the owner can enter the folder of segments. A segment is removed as soon as its rows are in the file."""
     read, n_left = ParquetFormat.read, []
 
     def looking(self: ParquetFormat, path: str) -> Iterator[pa.RecordBatch]:
@@ -258,7 +261,7 @@ def test_segments_are_private_and_go_early(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_schema_that_stays_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D6: neither a source that cannot change nor one that did not change pays."""
+    """D6: rows are written once if the source did not change, or cannot change."""
     opened: list[str] = []
     monkeypatch.setattr(ParquetFormat, "read", None)
     begin = ParquetFormat.open
@@ -269,7 +272,7 @@ def test_a_schema_that_stays_is_written_once(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """Bad input: the path is named."""
+    """Bad input: the error names the path."""
     (tmp_path / "file").write_text("x")
     for path, message in (("file/out.parquet", "create it first"), ("missing/out", "create it first")):
         with pytest.raises(qcore.PlanError, match=message):
@@ -293,7 +296,7 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_copy(tmp_path: Path) -> None:
-    """Q2: COPY in SQL; names are the query's own."""
+    """Q2: COPY in SQL. The file has the column names of the query."""
     path = tmp_path / "it's.parquet"
     quoted = str(path).replace("'", "''")
     session = qcore.Session(threads=2)
@@ -347,7 +350,7 @@ def test_explain(tmp_path: Path) -> None:
 
 
 def make_special(kind: str, path: Path) -> None:
-    """A thing at the path that is no regular file."""
+    """Create something other than a regular file."""
     if kind == "a FIFO":
         os.mkfifo(path)
     elif kind == "a socket":
@@ -361,7 +364,7 @@ def make_special(kind: str, path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device", "a folder"])
 def test_only_regular_files_are_replaced(kind: str, tmp_path: Path) -> None:
-    """A rename would put a file in the place of whatever stands there."""
+    """Renaming would replace whatever is at the path, so other kinds of files are errors."""
     path = tmp_path / "x"
     make_special(kind, path)
     before = os.lstat(path)
@@ -412,7 +415,7 @@ def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
 
 
 def test_what_a_symbolic_link_leads_to_is_replaced(tmp_path: Path) -> None:
-    """Links stay, those to nothing and those to links as well; the new file is written beside the old one."""
+    """Links stay, also dangling ones and links to links. The new file is written next to the old one."""
     there, here = tmp_path / "there", tmp_path / "here"
     there.mkdir()
     here.mkdir()
@@ -437,7 +440,7 @@ def test_what_a_symbolic_link_leads_to_is_replaced(tmp_path: Path) -> None:
 
 
 def test_files_being_written_are_private(tmp_path: Path) -> None:
-    """Nobody else enters a staging folder, whatever the umask."""
+    """Only the owner can enter a staging folder, whatever the umask."""
     seen: list[int] = []
 
     class Looks(qcore.Operator):
