@@ -70,7 +70,7 @@ def assert_answers(actual: Any, answer: Answer, rel_tol: float = 1e-9) -> None:
     if not answer.is_cut:
         assert_same_rows(actual, expected, rel_tol=rel_tol, abs_tol=0.0)
         return
-    # Rows before the last group are all there; the keys' sequence has just been found right.
+    # The rows before the last group must be equal. The order of the keys was checked above.
     n_whole = _start_of_last_group(expected, answer.keys)
     assert actual.num_rows == expected.num_rows, f"{actual.num_rows} rows, expected {expected.num_rows}"
     assert_same_rows(actual.slice(0, n_whole), expected.slice(0, n_whole), rel_tol=rel_tol, abs_tol=0.0)

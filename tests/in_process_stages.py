@@ -66,7 +66,7 @@ class StagesRun:
                 return plan
             assert len({stage.number for stage in under_way}) == len({stage.replaces for stage in under_way})
             assert len(self.stages) < STAGES_MAX, "the plan does not come to an end"
-            # The first that ends: others that were started before or after it still run.
+            # The stage that ends first. Other stages still run.
             stage = under_way.pop(0 if self.order is None else self.order.randrange(len(under_way)))
             table = self.run(stage, folder)
             self.stages.append((stage, table))

@@ -218,9 +218,9 @@ JOINS = {
     "right_anti": "select * from {r} where not exists (select 1 from {l} where {on})",
     "mark": "select *, exists (select 1 from {r} where {on}) from {l}",
 }
-# Listed's.
+# columns of Listed
 LISTS = "range(v::bigint, v::bigint + a::bigint % 4)"
-# What nested-loop joins see.
+# Conditions of nested-loop joins.
 FEW = {"l": "(from l where a < 8) as l", "r": "(from r where k < 8) as r"}
 
 

@@ -53,7 +53,7 @@ class Chain:
             if pulled is PollPull.PENDING:
                 return False
             if pulled is PollPull.EXHAUSTED:
-                # It stays so (D7).
+                # FINISHED is returned again (D7).
                 assert self.steps[position - 1].poll_pull(*self.states(position - 1), self.partition) is pulled
                 self.done[position - 1] = True
                 return self._finish(position)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-# Beside the files of tests/spark: these have a test that takes the fixture `spark`.
+# Files outside of tests/spark with a test that uses the fixture `spark`.
 SPARK_FILES = ("tests/test_dialects.py", "tests/sql/test_dialect_words.py")
-# Files of few long tests and no fixtures of their own: their tests go, last, to whichever process is free.
+# Files with few long tests and no fixtures. Their tests run last, in any free process.
 SPREAD_FILES = ("tests/parquet/test_pages.py", "tests/test_bytes_fuzz.py", "tests/functions/test_stopping_functions.py")
 
 

@@ -14,7 +14,7 @@ from qcore import PlanBuilder, agg, col, lit
 
 COLUMNS = ["a", "b", "s", "v"]
 JOINS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
-# Rows of a table: joins of joins of joins stay small.
+# The number of rows of a table is small, because joins multiply it.
 ROWS_MAX = 60
 
 
@@ -116,7 +116,7 @@ def random_plan(seed: int, source: Callable[[], PlanBuilder]) -> tuple[PlanBuild
     """A plan over `source`, and its case with SQL over the table l."""
     rng = random.Random(seed)
     builder = Growing(rng, source).plan(rng.choice((1, 2, 3)))
-    # The same plan over a plain scan is what DuckDB is asked.
+    # The SQL for DuckDB is that of the same plan over a plain scan.
     rng = random.Random(seed)
     plain = Growing(rng, lambda: PlanBuilder().scan("l", schema=LEFT)).plan(rng.choice((1, 2, 3)))
     sql = plan_sql_text(plain.build())

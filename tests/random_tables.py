@@ -33,9 +33,9 @@ TEMPORALS = (
     pa.duration("us"),
 )
 TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary())
-# What every operator must take as a key and as a payload.
+# Types that every operator must support as keys and as other columns.
 KEY_TYPES = (pa.bool_(), *INTEGERS, *FLOATS, *DECIMALS, *TEMPORALS, *TEXTS)
-# What must at least travel through.
+# Types that every operator must pass on.
 NESTED_TYPES = (
     pa.list_(pa.int32()),
     pa.struct([("a", pa.int64()), ("b", pa.string())]),
@@ -44,7 +44,7 @@ NESTED_TYPES = (
 ENCODED_TYPES = (pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int8(), pa.int64()))
 ALL_TYPES = (*KEY_TYPES, pa.month_day_nano_interval(), pa.null(), *ENCODED_TYPES, *NESTED_TYPES)
 
-# Bounds that DuckDB, the oracle, can hold too: years 1700 to 2200.
+# Bounds that DuckDB also supports: years 1700 to 2200.
 _DATE_DAYS = (-98_600, 84_000)
 _UNIT_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _WORDS = (
@@ -164,7 +164,7 @@ def _values(
 
 def _integers(rng: np.random.Generator, n_rows: int, type: pa.DataType, extremes: bool) -> pa.Array:
     info = np.iinfo(type.to_pandas_dtype())
-    # Halves small, halves anything that survives being summed a few thousand times.
+    # Half of the values are small. The others are as large as sums of a few thousand values allow.
     bound = min(int(info.max), 1 << 40)
     low = max(int(info.min), -bound)
     values = rng.integers(low, bound, n_rows, dtype=info.dtype, endpoint=True)
@@ -188,7 +188,7 @@ def _floats(rng: np.random.Generator, n_rows: int, type: pa.DataType, extremes: 
 
 def _decimals(rng: np.random.Generator, n_rows: int, type: pa.DataType, extremes: bool) -> pa.Array:
     limit = 10**type.precision - 1
-    # Mostly of the size money has; some as wide as the type allows, less room for sums.
+    # Mostly amounts of money. Some are as large as the type and sums of them allow.
     narrow = min(limit, 10**9)
     wide = max(narrow, limit // 10**6) if type.precision > 18 else narrow
     narrow_values = rng.integers(-narrow, narrow, n_rows, endpoint=True)
@@ -232,7 +232,7 @@ def _texts(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa.Array
         if kinds[row] >= 2:
             text += _WORDS[words[row, 1]] + str(numbers[row])
         if kinds[row] == 3:
-            # One prefix, so that only the tail tells long strings apart.
+            # Long strings share their prefix and differ in the rest.
             text = "the same thirty-two byte prefix: " + text
         texts.append(text)
     if pa.types.is_fixed_size_binary(type):
@@ -254,7 +254,7 @@ def _make_nested(rng: np.random.Generator, n_rows: int, type: pa.DataType) -> pa
     offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 4, n_rows))]).astype(np.int32)
     n_entries = int(offsets[-1])
     if pa.types.is_map(type):
-        # The position within its map tells keys apart.
+        # The keys of a map differ, because they include the position.
         keys = pa.array(
             [f"k{i}" for i in np.arange(n_entries) - np.repeat(offsets[:-1], np.diff(offsets))], pa.string()
         )

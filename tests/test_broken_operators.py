@@ -167,7 +167,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
 def test_a_fault_names_class_and_node(fault: str, drivers: int) -> None:
     """D9, H3: one ExecutionError with the class and the node. The task leaves nothing, and the next query runs."""
     build, message = FAULTS[fault]
-    # An unbroken one above, so that the fault has somebody to pass.
+    # An operator without faults above, which the error must pass.
     builder = build()
     if "sink" not in fault:
         builder = builder.project({"a": qcore.col("a")}) if "columns" not in fault else builder
@@ -221,7 +221,7 @@ def test_other_queries_live_on() -> None:
     assert [row["n"] for batch in living.batches() for row in batch.to_pylist()] == [sum(given)]
 
 
-# Beside a sink there is nothing else to fail.
+# In a plan with this sink nothing else can fail.
 ENDS = [(kind, how) for kind in NEVER for how in ("cancel", "timeout", "another fails")[: 2 if "sink" in kind else 3]]
 
 

@@ -6,7 +6,7 @@ import pytest
 from bytes_fuzz.sources import KINDS
 from bytes_fuzz.watch import run
 
-# The first seed, and the one behind the last.
+# The first seed, and the one after the last.
 SEEDS = [(0, 50), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((50, 100), (100, 300)))]
 
 

@@ -55,7 +55,7 @@ def rows() -> list[dict[str, str]]:
 ROWS = rows()
 
 
-# What the page says of an engine that has no such operator.
+# The page's text for an engine without the operator.
 NONE = "none"
 
 

@@ -12,7 +12,7 @@ import pytest
 import processes
 from processes import Turns
 
-# Long enough for a thread that may go on to do so; nothing fails if it takes longer.
+# Enough time for a thread that need not wait. A longer time does not fail the test.
 PAUSE = 0.05
 
 
@@ -60,7 +60,7 @@ def test_a_test_marked_alone_waits_for_others_and_they_for_it(turns: Callable[[]
     alone = Process(turns(), is_alone=True)
     first.end()
     time.sleep(PAUSE)
-    # It waits for the second, and the one that comes behind it waits for it.
+    # It waits for the second test, and the next one waits for it.
     behind = Process(turns(), is_alone=False)
     time.sleep(PAUSE)
     assert not alone.began.is_set() and not behind.began.is_set()

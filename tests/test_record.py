@@ -120,7 +120,7 @@ def test_one_field_and_none() -> None:
         class Empty:
             pass
 
-        # Of the tuple: a value that does not equal itself is the same value.
+        # Tuples compare by identity first, so a value that does not equal itself counts as equal.
         nan = float("nan")
         assert One(nan) == One(nan)
         assert One(1) != One(2)

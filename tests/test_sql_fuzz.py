@@ -43,7 +43,7 @@ def test_random_queries_answer_as_duckdb_does(group: int, tmp_path: Path) -> Non
 
 EMPTY = pa.table({"id": pa.array([], pa.int64()), "c": pa.array([], pa.int64())})
 FOUND = {
-    # The fraction of a join's pairs that pass its condition was guessed from the join's own rows, and so on for ever.
+    # The estimate of a join's condition read the estimate of the join's rows: an endless recursion.
     "unequal in a nested loop join": (
         "select 1 as o from t as a join t as b on a.c <> (case when b.c is null then 1 end)",
         {"t": EMPTY},
@@ -95,13 +95,13 @@ FOUND = {
         "select p.r as o1, p.s as o2, q.r as o3, q.s as o4 from w as p join w as q on p.id = q.id",
         {"t": pa.table({"id": [1, 2, 3]})},
     ),
-    # … and the answers of IN (subquery) had no place.
+    # … and results of IN (subquery) had no column.
     "two marks in a shared subplan": (
         "with w as (select id, id in (select id from u) as m, id in (select c from u) as n from t) "
         "select p.id as o1, p.m as o2, p.n as o3, q.m as o4, q.n as o5 from w as p join w as q on p.id = q.id",
         {"t": pa.table({"id": [1, 2, 3]}), "u": pa.table({"id": [1, 7], "c": [2, None]})},
     ),
-    # Values were kept in room that a first batch without any had not made.
+    # Values were written to memory that a first batch without values had not allocated.
     "a median of nothing at first": (
         "select median(c) as o, string_agg(s, ',') as p from t",
         {"t": pa.table({"c": pa.array([None], pa.float64()), "s": pa.array([None], pa.string())})},
@@ -127,7 +127,7 @@ FOUND = {
         "as p from t",
         {"t": pa.table({"id": pa.array([1, 2, 7, None], pa.int32())})},
     ),
-    # For the set of no keys there is a row of nulls, which is none of the rows.
+    # The grouping set without keys returns a row of nulls, also for no input rows.
     "a list of the values of all rows": (
         "select s as o, array_agg(c order by id) as p from t group by rollup(s)",
         {"t": pa.table({"id": [1, 2, 3], "c": [1, None, 2], "s": ["a", None, "a"]})},
@@ -158,7 +158,7 @@ FOUND = {
         "select id as o, null or bool_and(c) as p, null and bool_or(c) as q from t group by id",
         {"t": pa.table({"id": range(8), "c": [True, False, None, None, False, True, None, None]})},
     ),
-    # A plan's message may nest deeper than protobuf allows to strangers.
+    # The message of a plan may be nested deeper than protobuf's default limit.
     "a sum of many terms": (f"select {' + '.join(['id'] * 90)} as o from t", {"t": pa.table({"id": [1, 2, None]})}),
     "a null-safe join under a cross join": (
         "select a.id as o, b.id as p from t as a join t as b on (a.c is not distinct from b.c) cross join t as d",
@@ -182,18 +182,18 @@ FOUND = {
         "null::boolean",
         {"t": pa.table({"id": [1, 2], "l": pa.array([[1], None], pa.large_list(pa.int64()))})},
     ),
-    # What is built on changes the order of columns, which a set operation goes by.
+    # The choice of the build side changes the order of columns, which matters to a set operation.
     "a cross join with its smaller side first in a union": (
         "select id as o, c as p from t where id < 0 union select a.id, b.c from (select * from t where id = 1) as a "
         "cross join u as b",
         {"t": pa.table({"id": [1, 2], "c": [True, None]}), "u": pa.table({"c": [True, False, None]})},
     ),
-    # A constant counted is a count of rows, but not where each value counts once.
+    # count of a constant counts rows, but not with DISTINCT.
     "a constant counted once in a window": (
         "select id as o, count(distinct 1) over (order by id) as p from t",
         {"t": pa.table({"id": [1, 2, 3]})},
     ),
-    # The planner reckons with the lists as sets of what is written in them.
+    # The planner compared lists as sets of the written expressions.
     "a list of columns and a list of constants": (
         "select id as o from t where id not in (id, id, id, id) and id in (0, 3)",
         {"t": pa.table({"id": [0, 3, 5, None]})},
@@ -202,17 +202,17 @@ FOUND = {
         "select id as o, id in (id, id, 7, c) and id in (3, 5) as p from t",
         {"t": pa.table({"id": [0, 3, 5, None], "c": [0, None, 1, 1]})},
     ),
-    # The planner simplifies lists as if nothing in them could be null.
+    # The planner simplified lists as if they had no nulls.
     "NOT IN a list or NOT IN another, which has a null": (
         "select id as o, c not in (10) or c not in (null) as p from t",
         {"t": pa.table({"id": [1, 2, 3], "c": [10, None, 7]})},
     ),
-    # The planner takes a key of one side of a join for one of the joined rows.
+    # The planner used a key of one side of a join as a key of the joined rows.
     "an order by what is unique on one side of a join": (
         "select distinct b.o as x, a.id as y from t as a cross join (select c o from t group by c) b order by x, y",
         {"t": pa.table({"id": [3, 1, 2], "c": [1, 1, 2]})},
     ),
-    # The planner puts no bytes of two layouts together.
+    # The planner did not combine binary values of two layouts.
     "bytes of several layouts merged": (
         "select k as o from (select id as k from t) as a full join (select c as k from t) as b using (k)",
         {"t": pa.table({"id": pa.array([b"a", None], pa.binary_view()), "c": pa.array([b"b", b"a"], pa.binary())})},
@@ -222,7 +222,7 @@ FOUND = {
         "exclude group) as m from t) select * from w full join t using (id)",
         {"t": pa.table({"id": [1, 2, 3], "c": ["a", None, "b"]})},
     ),
-    # The planner's star had the right side's column, behind the left's others.
+    # The planner's star had the right side's column after the other columns of the left side.
     "a star over a join by a column of two types": (
         "select * from t as a(id, x) join u as b(id, y) using (id)",
         {
@@ -236,7 +236,7 @@ FOUND = {
         "timestamp) as o from t",
         {"t": pa.table({"id": [1, 2], "c": pa.array([10**15, 10**15], pa.timestamp("us", "Europe/Berlin"))})},
     ),
-    # The planner compares with the first day of the year, which Python has no date for.
+    # The planner compared with the first day of a year outside of the range of Python's dates.
     "the year -1": (
         "select c from t where cast(extract(year from c) as bigint) not in (-1)",
         {"t": pa.table({"c": pa.array([0, None], pa.timestamp("us"))})},

@@ -120,7 +120,7 @@ def test_many_batches_for_one_and_one_at_the_end() -> None:
     builder = PlanBuilder().values(TABLE.slice(0, 1000)).operator(Counting)
     assert builder.build().schema == pa.schema({"n": pa.int64()})
     assert [row["n"] for row in rows(builder)] == [1, 2, 3, 1, 2, 3, 1000]
-    # Without any input as well.
+    # Also without input.
     assert rows(PlanBuilder().values(TABLE.slice(0, 0)).operator(Counting))[-1:] == [{"n": 0}]
 
 
@@ -195,7 +195,7 @@ def test_blocking_on_a_future(kind: str) -> None:
         loop.close()
     slow = result.stats()["pipelines"][0]["operators"][1]
     assert slow["name"] == "Slow" and (slow["input_rows"], slow["output_rows"]) == (5000, 5000)
-    # A future that is done before the driver looks is no wait.
+    # A future that completes before the driver reads it does not count as a wait.
     assert slow["blocked_times"].get("user", 0) in ([0] if kind == "done" else range(1, 11))
 
 

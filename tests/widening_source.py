@@ -66,7 +66,7 @@ def nothing(n: int, rng: random.Random) -> list[Any]:
     return [None] * n
 
 
-# By name: types as they come, each with what makes values of it; the last is the widest.
+# By name: the types in order, each with a function that makes its values. The last type is the widest.
 KEYS: dict[str, list[tuple[pa.DataType, Any]]] = {
     "integers": [(pa.int16(), wholes), (pa.int32(), wholes), (pa.int64(), large)],
     "unsigned": [(pa.uint8(), lambda n, rng: [abs(v or 0) for v in wholes(n, rng)]), (pa.int64(), large)],

@@ -97,7 +97,7 @@ class Rows:
         if distance == 0 or len(self.order) != 1 or not is_number(here):
             return groups <= 0 if is_end else groups >= 0
         if not is_number(there):
-            # Rows without a number stand before or behind all others.
+            # Rows without a number are before or after all others.
             return groups < 0 if is_end else groups > 0
         if self.order[0].descending:
             here, there = -here, -there

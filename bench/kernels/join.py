@@ -45,7 +45,7 @@ def cases(n: int) -> list[Case]:
             pa.table({"k": rng.permutation(repeated), "v": repeated}),
         )
     )
-    # Q3: the orders that two filters leave, their keys spread over six million, against lineitem in order of the key.
+    # TPC-H Q3: the orders that pass two filters, with keys up to six million, joined with lineitem in key order.
     orders = pa.table({"k": np.sort(rng.choice(6_000_000, 147_000, replace=False)), "v": np.zeros(147_000, np.int32)})
     lineitem = pa.table({"k": np.sort(rng.integers(0, 6_000_000, n)), "x": rng.random(n)})
     made += [Case("Q3", lineitem, orders), Case("Q3 as a semi-join", lineitem, orders, "left_semi")]
@@ -79,7 +79,7 @@ def run(case: Case) -> tuple[float, float, int]:
     if case.kind == "inner":
         output.append(("build", "v", "v"))
     probe = HashProbe("probe", memory, bridge, keys, output)
-    # Counts rows and keeps none, so that buffers are reused as they are in a query.
+    # Counts rows and drops them, so that buffers are reused as in a query.
     sink = HashBuild("sink", memory, JoinBridge("inner", 1, 1), [], [])
     run_chain([probe, sink], case.probe.to_batches(max_chunksize=BATCH_ROWS))
     built, probed = build.stats_snapshot(), probe.stats_snapshot()

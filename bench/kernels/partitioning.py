@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-# One thread, as the engine's here. Read when Polars is imported.
+# One thread, like the engine here. Polars reads it when it is imported.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
@@ -25,7 +25,7 @@ from qcore_testing.operators import run_chain
 REPEATS = 5
 BATCH_ROWS = 65_536
 PARTITIONS = (8, 64, 512)
-# Of memcpy's bytes a second, at least; of Polars' time, at most.
+# Targets: at least this share of memcpy's bytes a second, at most this share of Polars' time.
 COPY_TARGET = 0.40
 POLARS_TARGET = 0.25
 

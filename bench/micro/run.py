@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Tables = dict[str, Any]
-# Rows of a chunk of the tables, as readers of files make them.
+# Rows in a chunk of a table, as in tables that file readers return.
 CHUNK_ROWS = 131_072
 
 
@@ -226,7 +226,7 @@ def check(row: Row, runs: dict[str, Callable[[], Any]]) -> None:
         if row.ordered:
             head, tail = table.slice(0, 1000), table.slice(max(0, table.num_rows - 1000))
             return [table.num_rows, head.to_pydict(), tail.to_pydict()]
-        # Sums of sparse keys would overflow. Of a text the number at its end is added.
+        # Sums of sparse keys would overflow. For a text the number at its end is added.
         columns = [
             pc.utf8_slice_codeunits(pc.cast(column, "string"), 16) if column.type in text_types else column
             for column in table.columns
@@ -268,7 +268,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="rows whose names begin so: join, 'group 1K', sort")
     parser.add_argument("--json", metavar="FILE", help="write every measurement here")
     options = parser.parse_args()
-    # The tests' checked mode would be measured along.
+    # The checked mode of the tests would change the measurements.
     os.environ.pop("QCORE_DEBUG", None)
     os.environ["POLARS_MAX_THREADS"] = str(options.threads)
     import pyarrow as pa

@@ -53,7 +53,7 @@ FIRST_QUERY = (
     'print(qcore.sql("select l_shipmode, count(*) as n, sum(l_quantity * 1.5) as s from t where l_shipdate >= '
     "date '1995-01-01' and l_comment like '%a%' group by l_shipmode order by 1\", {{'t': {path!r}}}).to_arrow())"
 )
-# Milliseconds of processor time at most: means of a suite's queries, and processes.
+# Targets in milliseconds of processor time: means of a suite's queries, and whole processes.
 TARGETS: dict[str, dict[str, float]] = {
     "tpch": {"text to running": 3.0, "seen before": 0.3},
     "tpcds": {"text to running": 9.0, "seen before": 0.3},
@@ -165,10 +165,10 @@ def processes(path: str, rounds: int) -> dict[str, float]:
         for name, program in PROGRAMS.items():
             code = program.format(query=FIRST_QUERY.format(path=path)) if "{" in program else program
             times = []
-            for _ in range(rounds + 1):  # the first makes the bytecode
+            for _ in range(rounds + 1):  # the first run compiles the bytecode
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
                 command = [sys.executable, "-c", code]
-                # In another folder, lest a checkout be imported that is not built in place.
+                # In another folder, so that the checkout is not imported.
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=folder)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# The in-place checkout stays off the path: what runs is what is installed (PYTHONPATH overrides).
+# The installed package is used, not the checkout. PYTHONPATH overrides that.
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
 from answers_of import Answer, assert_answers

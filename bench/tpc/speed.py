@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE.parents[1] / "build" / "speed.jsonl"
-# The in-place checkout stays off the path: what is measured is what is installed (PYTHONPATH overrides).
+# The installed package is measured, not the checkout. PYTHONPATH overrides that.
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
 import duckdb
@@ -67,7 +67,7 @@ class Case:
 
 def main() -> int:
     options = parse()
-    # The tests' checked mode would be measured along.
+    # The checked mode of the tests would change the measurements.
     os.environ.pop("QCORE_DEBUG", None)
     pa.set_cpu_count(options.threads)
     load = os.getloadavg()[0]

@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    # The tests' checked mode would be measured along.
+    # The checked mode of the tests would change the measurements.
     os.environ.pop("QCORE_DEBUG", None)
     import qcore
 

@@ -43,7 +43,7 @@ def tpcds_folder(scale: float) -> Path:
     base = Path(os.environ.get("QCORE_DATA", ROOT / "data"))
     folder = base / f"tpcds-sf{scale:g}"
     ENVIRONMENT.parent.mkdir(parents=True, exist_ok=True)
-    # Processes of one run of the tests may ask at the same time.
+    # Several test processes may call this at the same time.
     with open(ENVIRONMENT.parent / f"{ENVIRONMENT.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():

@@ -35,7 +35,7 @@ def polars_run(source: Source, threads: int) -> Run:
 
     if pl.thread_pool_size() != threads:
         raise RuntimeError(f"Polars runs {pl.thread_pool_size()} threads, not {threads}")
-    # Arrow tables become frames outside the clock: a Polars user holds frames.
+    # The conversion to frames is not measured, because users of Polars have frames.
     frames = {
         name: pl.scan_parquet(table) if isinstance(table, str) else pl.from_arrow(table).lazy()  # type: ignore[union-attr]
         for name, table in source.items()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# The in-place checkout stays off the path: what is measured is what is installed (PYTHONPATH overrides).
+# The installed package is measured, not the checkout. PYTHONPATH overrides that.
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
 # Highest ratio of qcore's time to DuckDB's that passes.
@@ -54,7 +54,7 @@ class Case:
 
 def main() -> int:
     options = parse()
-    # The tests' checked mode would be measured along.
+    # The checked mode of the tests would change the measurements.
     os.environ.pop("QCORE_DEBUG", None)
     os.environ["POLARS_MAX_THREADS"] = str(options.threads)
     import pyarrow as pa

@@ -22,7 +22,7 @@ def tpch_folder(scale: float) -> Path:
     if tool is None:
         sys.exit("tpchgen-cli is missing: pip install tpchgen-cli")
     print(f"generating TPC-H at scale {scale:g} …", flush=True)
-    # Into a folder of its own first: a stopped run leaves nothing that looks complete.
+    # Files are written to a temporary folder first, so that a stopped run leaves no folder that looks complete.
     partial = base / f"tpch-sf{scale:g}.{os.getpid()}.partial"
     partial.mkdir(parents=True)
     try:

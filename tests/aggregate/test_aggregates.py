@@ -32,7 +32,7 @@ T = pa.table({
     "d": pa.array([_some(_random.randrange(10_000)) for _ in range(N)]).cast(pa.int32()).cast(pa.date32()),
 })  # fmt: skip
 
-# What qcore is asked for; DuckDB is asked for the same where it has it under the same name.
+# Expressions for qcore. DuckDB gets the same, unless it has the function under another name.
 CALLS: list[tuple[str, str | None]] = [
     ("corr(x, y), covar_pop(x, y), covar_samp(y, x), covar_pop(i, x) filter (where b)", None),
     ("regr_count(x, y), regr_avgx(x, y), regr_avgy(x, y), regr_sxx(x, y), regr_syy(x, y), regr_sxy(x, y)", None),

@@ -555,7 +555,7 @@ MASK_TYPES = {
     "i": pa.int64(), "u": pa.uint64(), "h": pa.int16(), "f": pa.float64(), "d": pa.decimal128(12, 2),
     "w": pa.decimal128(30, 2), "p": pa.bool_(),
 }  # fmt: skip
-# Rows kept of every hundred; "block": a range of rows that begins and ends inside of vectors.
+# Percentage of rows that pass; "block": a range of rows that begins and ends within vectors.
 MASK_SHARES = [3, 49, 51, 97, 100, "block"]
 
 
@@ -623,7 +623,7 @@ def test_rows_under_a_mask(share: int | str, n_rows: int, null_share: float, key
     calls += [("avg", n_keys, -1, False), ("avg", n_keys + 3, p, False)]
     got, masked = aggregate_kept(table, n_keys, calls, col("kept") == lit(True), step)
     assert_same_rows(got, expected(table.filter(pa.array(kept)), n_keys, calls))
-    # Sums of more groups are not computed under a mask, and neither is the first vector, which makes the groups.
+    # Masks are not used for more groups, nor for the first vector, which creates the groups.
     if n_rows == 20_000 and share in (51, 97):
         assert (masked > 0) == (keys != "many")
     elif share in (3, 100):

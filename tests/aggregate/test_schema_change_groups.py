@@ -24,7 +24,7 @@ from qcore.plan import nodes as p
 from qcore.plan.schema import aggregate_schema
 
 DRIVERS = (1, 2, 8)
-# One seed for each number of drivers, and more of them.
+# One seed for each number of drivers, and then more seeds.
 SEEDS = pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 12), marks=pytest.mark.sweep)], ids=str)
 NUMBERS = [name for name in KEYS if name not in ("date to timestamp", "null to time", "null to text", "text")]
 

@@ -44,7 +44,7 @@ def counts(x: int, filter: int) -> list[Call]:
     ]
 
 
-# One group, few (several copies of the sums), the last of few, and many.
+# One group; few groups, which have several copies of the sums; the largest such number; many groups.
 @pytest.mark.each_value
 @pytest.mark.parametrize("n_groups", [0, 1, 5, 64, 65, 700])
 @pytest.mark.parametrize("n_rows", [*SIZES, 5003])

@@ -120,7 +120,7 @@ def test_cancel_while_blocked_on_a_future() -> None:
     task.cancel()
     with pytest.raises(Cancelled):
         task.wait(10)
-    never.set_result(None)  # fires the token of a driver that is no more
+    never.set_result(None)  # fires the token of a driver that was freed
     scheduler.shutdown()
 
 

@@ -16,7 +16,7 @@ from random_tables import random_table
 TABLE = random_table(
     11, 500, {"k": pa.int32(), "x": pa.int64(), "d": pa.decimal128(9, 2), "s": pa.string()}, n_distinct=12
 )
-# id tells equal rows apart, so that every order is total and answers are unique.
+# The column id makes rows different, so that every order is total and the result unique.
 ROWS = TABLE.append_column("id", pa.array(range(len(TABLE)), pa.int64()))
 
 CALLS: dict[str, tuple[Any, str]] = {

@@ -197,7 +197,7 @@ class Native:
     """A connector whose only split is a producer. The engine imports it without pyarrow."""
 
     def __init__(self, variant: int, number: int) -> None:
-        # Runs are no keys here; registered streams have them decoded.
+        # Run-end encoded columns are not used as keys. Registered streams decode them.
         held = _batch(variant).schema
         self.schema = pa.schema(Schema(pa.schema([field for field in held if field.name != "r"])))
         self._variant = variant

@@ -40,7 +40,7 @@ def test_floats_as_text(duck: duckdb.DuckDBPyConnection) -> None:
     duck.register("t", table)
     expected = duck.sql(query).to_arrow_table().to_pydict()
     assert found["f"] == expected["f"]
-    # Of single ones DuckDB's are not always the shortest.
+    # DuckDB's text of a float32 is not always the shortest.
     read = pa.array(map(float, found["r"]), pa.float32())
     assert [str(value) for value in read] == [str(value) for value in table["r"]]
     assert all(len(ours) <= len(theirs) for ours, theirs in zip(found["r"], expected["r"], strict=True))

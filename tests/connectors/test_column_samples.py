@@ -173,7 +173,7 @@ def test_a_malformed_column_is_unknown() -> None:
 
 def test_the_estimator() -> None:
     """The estimator Duj1 of Haas and Stokes, for samples whose result is known."""
-    assert duj1(100, 100, 40, 20) == 40  # nothing was missed
-    assert duj1(1_000_000, 1_000, 10, 0) == 10  # every value was met again
-    assert duj1(1_000_000, 1_000, 1_000, 1_000) == pytest.approx(1_000_000)  # none was
+    assert duj1(100, 100, 40, 20) == 40  # the sample has all values
+    assert duj1(1_000_000, 1_000, 10, 0) == 10  # every value occurs more than once
+    assert duj1(1_000_000, 1_000, 1_000, 1_000) == pytest.approx(1_000_000)  # no value occurs more than once
     assert 10_000 < duj1(1_000_000, 10_000, 9_000, 8_200) < 100_000

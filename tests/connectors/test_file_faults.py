@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(120)
 
 TABLE = pa.table({"a": [i % 7 for i in range(4000)], "s": [f"row {i}" for i in range(4000)]})
 FILE_SITES = tuple(site for site in SITES if site.startswith(("file_", "write_")))
-# What fails while the query runs, in the operator that reads or writes.
+# Sites that fail while the query runs, in the operator that reads or writes.
 IN_OPERATORS = ("file_read", "write_open", "write_rows", "write_close", "write_rename", "write_folder")
 
 
@@ -140,7 +140,7 @@ def test_d9_any_call_of_a_connector_may_fail(name: str, drivers: int, tmp_path: 
             folder = folders.new()
             got, failed = run(READS[name], folder, drivers, Faults(site, nth))
             if failed is None:
-                # Somebody else read the rest, or nobody needed to.
+                # Another driver read the rest, or the rest was not needed.
                 assert_same_rows(got, expected)
                 continue
             assert "t." in str(failed) or str(folder) in str(failed) or "cannot list" in str(failed), failed

@@ -47,7 +47,7 @@ def test_binary_formats(tmp_path: Path, format: FileFormat, suffix: str) -> None
     assert read(format, path, ["s", "a"]).equals(ROWS.select(["s", "a"]))
     assert read(format, path, []).num_rows == 100
     assert read_schema(format, location).names == ["a", "s", "b"]
-    # A stream tells its rows only when it is read.
+    # The number of rows of a stream is known only when it is read.
     assert format.rows_of(location) == (None if suffix == ".arrows" else 100)
     sizes = [batch.num_rows for batch in read(format, path, ["a"], 20).to_batches()]
     assert sum(sizes) == 100

@@ -95,7 +95,7 @@ def test_only_what_a_query_loads_is_checked(type: pa.DataType) -> None:
     sound = SoundColumns.of(rows)
     assert session.sql("select min(s) m from t where i < 4096").to_arrow()["m"].to_pylist() in (["a"], [b"a"])
     assert sound._checks["s", 0].n_left == 63
-    # Those that a filter reads in few rows are checked, but not remembered.
+    # Columns that a filter reads in few rows are checked, but the result is not remembered.
     session.sql("select min(u) m from t where i % 100 = 0").to_arrow()
     assert sound._checks["u", 0].n_left == 79
     session.sql("select min(s) m, min(u) n from t").to_arrow()

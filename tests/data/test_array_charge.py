@@ -52,8 +52,8 @@ def test_every_type_counts_about_what_arrow_says(type_: pa.DataType) -> None:
     rows = random_table(3, 2048, {"a": type_}, null_share=0.3).combine_chunks().to_batches()[0]
     payer = Account()
     batch = PyBatch.from_arrow(rows, payer)
-    # Offsets have one more value than there are rows, and a bitmap whole words. Of a dictionary the indices are not
-    # counted, and of strings in views those that stand there.
+    # There is one more offset than rows, and a bitmap has whole words. Indices of a dictionary are not
+    # counted, nor are strings within views.
     slack = 340 if not pa.types.is_string_view(type_) else 0.3 * rows.nbytes
     if not pa.types.is_dictionary(type_):
         assert abs(batch.n_bytes - rows.nbytes) <= slack

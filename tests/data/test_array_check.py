@@ -166,7 +166,7 @@ def test_malformed_arrays_are_refused(column: str, change: Callable[[Part], None
     session = qcore.Session(threads=1)
     session.register("t", Native(Producer(part), batch.schema) if native else Producer(part))
     if native and says == "another number of rows":
-        return      # the engine reads as many as the batch has
+        return      # the engine reads as many rows as the batch has
     with pytest.raises(qcore.ExecutionError, match=f"column '{column}' .*{says}"):
         session.sql("select * from t").to_arrow()
 
@@ -179,7 +179,7 @@ def test_malformed_batches_are_refused(change: Callable[[Part], None]) -> None:
     part = part_of(batch_with("text"))
     change(part)
     if part.numbers["null_count"] == 0 and part.numbers == part_of(batch_with("text")).numbers:
-        return      # a batch has no validity anyway
+        return      # the validity of a batch is not read
     session = qcore.Session(threads=1)
     session.register("t", Producer(part))
     with pytest.raises(qcore.ExecutionError, match="malformed"):
@@ -203,7 +203,7 @@ def test_malformed_types_are_refused(schema: dict[str, Any], native: bool) -> No
         session.sql("select * from t").to_arrow()
 
 
-# Of a block of views that all else is well in: where, what is written there, and what is wrong with it.
+# For a block of valid views: the position of the fault, the written bytes, and the expected message.
 VIEW_FAULTS = [
     (0, "i", (-5,), "negative length"), (8, "i", (2,), "missing buffer"), (8, "i", (-1,), "missing buffer"),
     (12, "i", (1 << 30,), "past the end"), (12, "i", (-4,), "past the end"), (0, "i", (1 << 30,), "past the end"),

@@ -14,7 +14,7 @@ BATCH = pa.record_batch({"a": [1, 2, 3], "s": ["x", None, "a text of more than t
 
 
 def read(source: object) -> pa.Table:
-    # A name: the producer's callbacks do not run while an error is raised.
+    # The variable keeps the producer alive, because its callbacks must not run while an error is raised.
     reader = pa.RecordBatchReader.from_stream(CheckedStream(source))
     return reader.read_all()
 

@@ -13,7 +13,7 @@ from qcore_ext.data.checked_stream import CheckedStream
 from qcore_ext.data.schema import Schema
 
 BATCH = pa.record_batch({"number": pa.array([1, None, 3, 4]), "list": pa.array([[1], None, [2, 3], []])})
-# What the check itself finds; which formats there are, the schema knows.
+# Faults that the check finds. The import of the schema finds unknown formats.
 FAULTS = [
     ({"format": None}, "no format"),
     ({"n_children": -1}, "an impossible number of children"),

@@ -118,7 +118,7 @@ def test_offsets(level: int, width: int, n: int) -> None:
 
 
 TEXTS = ["", "short", "a text of more than twelve bytes", "twelve bytes", "thirteen byte", "x" * 70, "x" * 300]
-# By storage what makes a row malformed: the buffer, the bytes of each row in it, where in a row, and what is written.
+# By storage, how a row is damaged: the buffer, the bytes of a row in it, the position in the row, the written bytes.
 FAULTS: dict[pa.DataType, list[tuple[int, int, int, bytes]]] = {
     pa.string(): [
         (1, 4, 4, struct.pack("<i", 1 << 30)),

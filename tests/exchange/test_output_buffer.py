@@ -15,7 +15,7 @@ from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
 
-# A page takes at least 64 rows: these give ten to partition 0.
+# A page has at least 64 rows, so partition 0 gets ten pages.
 ROWS = pa.table({"x": pa.array(range(640), pa.int64())})
 
 

@@ -79,7 +79,7 @@ def test_pages_of_every_type(type_: pa.DataType) -> None:
     parts = pages_of(table.to_batches(max_chunksize=400), 3, 1)
     assert repr(rows_of(parts)) == repr(expected)
     if pa.types.is_nested(type_):
-        # Rows that came together stay so; a page ends once it has 64.
+        # Rows of one batch stay together. A page ends when it has 64 rows or more.
         assert all(64 <= page.num_rows < 464 for part in parts for page in part[:-1])
 
 

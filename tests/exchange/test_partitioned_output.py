@@ -89,7 +89,7 @@ def test_small_batches_become_large_pages(n: int) -> None:
     for part in parts:
         sizes = [page.num_rows for page in part]
         assert max(sizes) <= PAGE_ROWS_MAX
-        # All but the last are full, and as large.
+        # All pages but the last are full and have the same size.
         assert len(set(sizes[:-1])) <= 1
         assert len(sizes) <= 1 + sum(sizes) // sizes[0]
 
@@ -100,7 +100,7 @@ def test_long_strings_fill_a_page_before_its_rows_do() -> None:
     parts = pages_of(table.to_batches(max_chunksize=64), ["k"], 2, table.schema, page_bytes=1 << 18)
     sizes = [page.nbytes for part in parts for page in part]
     assert len(sizes) > 40
-    # A vector of 64 rows is what a page may hold too much.
+    # A page may exceed its size by one vector of 64 rows.
     assert max(sizes) < (1 << 19) + 64 * 10_100
     assert_same_rows(pa.concat_tables(tables_of(parts, table.schema)), table)
 

@@ -134,7 +134,7 @@ def test_v14_each_wait_is_counted_by_its_reason() -> None:
     counters = run(chain([], [(reason,) for reason in reasons]))
     assert counters[0]["blocked_times"] == dict.fromkeys(names, 1)
     assert set(counters[0]["blocked_wall_nanos"]) == set(names)
-    # Each lasted until the caller's wait was over: 10 ms, less what a busy machine took before the wait began.
+    # Each wait lasts until the caller fires the token: 10 ms, less the time before the wait began.
     waits = counters[0]["blocked_wall_nanos"].values()
     assert min(waits) > 0
     assert sum(waits) > 10e6
@@ -211,7 +211,7 @@ def test_every_nanosecond_of_a_turn_is_charged_to_some_call() -> None:
         time.sleep(0.05)  # the counter is trusted once it was compared with the clock for long enough
     best = 0.0
     for _ in range(20):
-        # A thread that is interrupted between two calls is charged for nothing: not in every run, though.
+        # An interruption of the thread between two calls is charged to no call, so the best of several runs counts.
         task = Task(
             [[[FakeOperator("source", [Poll.YIELDED] * 50_000, source=True), FakeOperator("sink")]]], slice_ms=1e6
         )

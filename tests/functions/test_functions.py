@@ -165,7 +165,7 @@ TIMES = [
     "time_bucket(interval '15 minutes', ts)",
     "date_bin(interval '15 minutes', ts) | time_bucket(interval 15 minute, ts, timestamp '1970-01-01')",
 ]
-# ('/' in a pattern stands for '|', which parts qcore's text from DuckDB's.)
+# ('/' in a pattern stands for '|', which separates qcore's text from DuckDB's.)
 GROUPS = {"text": TEXT, "numbers": NUMBERS, "times": TIMES}
 
 

@@ -19,16 +19,16 @@ from sweeps import every
 
 pytestmark = pytest.mark.timeout(300)
 
-# Processor time of a thread between two looks, at most: of the best of so many runs, for a busy machine is slow.
+# The longest processor time between two looks. The best of RUNS_MAX runs counts, because the machine may be busy.
 SECONDS_MAX = 0.2
 RUNS_MAX = 3
-# Functions that take longer, with how long and why. Empty: none does.
+# Functions that take longer, with the time and the reason. There are none.
 LONGER: dict[str, tuple[float, str]] = {}
-# Functions that are not called, with the reason. Empty: every one is.
+# Functions that are not called, with the reason. There are none.
 NOT_CALLED: dict[str, str] = {}
 
 
-# Two batches alike, for there may be no look behind the last.
+# Two equal batches, because there may be no look after the last one.
 TWICE = pa.Table.from_batches(TABLE.combine_chunks().to_batches() * 2)
 
 
@@ -69,7 +69,7 @@ def test_v7_functions_look_often(name: str) -> None:
         try:
             seconds = best_seconds_to_stop(expr, most)
         except QcoreError:
-            # Types alone do not say which values a function takes.
+            # Some functions do not take all values of a type.
             if i < len(given):
                 raise
             continue
@@ -122,7 +122,7 @@ def test_v7_kernels_look_by_bytes_of_text(sql: str) -> None:
 
 MANY = pa.table({"s": TABLE["text"].take(pa.array(np.arange(6000) % N_ROWS)), "i": list(range(6000))})
 LISTS = pa.table({"l": TABLE["numbers"], "i": list(range(N_ROWS))})
-# Milliseconds of work at least, by what a pair of letters or an element takes, and the looks there are to be in it.
+# The work in milliseconds, by the time for a pair of characters or an element, and the looks expected in it.
 LONG_CALLS = {
     "levenshtein": ("select max(levenshtein(s, reverse(s) || i)) from t", 6000 // 64),
     "damerau": ("select max(damerau_levenshtein(s, reverse(s) || i)) from t", 6000 // 64),

@@ -69,7 +69,7 @@ def test_casts_are_to_local_time(zone: str) -> None:
     assert values_of(zone, col("w").cast(pa.timestamp("us"))) == locals_
     assert values_of(zone, col("w").cast(pa.date32())) == [local and local.date() for local in locals_]
     assert values_of(zone, col("w").cast(pa.time64("us"))) == [local and local.time() for local in locals_]
-    # Another zone shows another clock, of the same instant.
+    # The same instant has another local time in another zone.
     assert values_of(zone, col("w").cast(pa.timestamp("us", "Asia/Tokyo"))) == instants()
 
 
@@ -132,7 +132,7 @@ def test_local_time_as_an_instant(zone: str) -> None:
     def instant(when: dt.datetime) -> dt.datetime:
         here = ZoneInfo(zone)
         early, late = (when.replace(tzinfo=here, fold=fold).astimezone(UTC) for fold in (0, 1))
-        # In a gap, fold 0 takes the offset of before, which moves on.
+        # In a gap, fold 0 means the offset before the gap, which gives a later time.
         return late if late.astimezone(here).replace(tzinfo=None) == when else early
 
     assert [when and when.astimezone(UTC) for when in got] == [when and instant(when) for when in local]

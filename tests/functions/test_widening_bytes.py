@@ -55,7 +55,7 @@ def test_equal_values_of_all_types_have_equal_bytes(name: str) -> None:
         given = [None if row is None else of_type(row, type_) for row in rows]
         made.append(widening_bytes(pa.array(given, pa.list_(type_))))
         for narrow in made:
-            # What was kept of each narrower type is read as the wider one.
+            # Bytes of values of each narrower type are decoded as the wider type.
             assert values_of_widening_bytes(narrow, pa.list_(type_), "c").to_pylist() == given
     assert all(one.equals(made[0]) for one in made[1:])
     assert len(set(made[0].to_pylist())) == len({repr(row) for row in rows})

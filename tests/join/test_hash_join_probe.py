@@ -42,7 +42,7 @@ def tables(
     n_keys = len(types)
     pool = random_table(seed, max(n_distinct or max(n_probe, n_build), 1), types, null_share=0.0, extremes=True)
     if pool.column(0).type != pa.string_view():
-        # Chance and the ends of the range repeat values; a join multiplies what repeats on both sides.
+        # Random values and the ends of the range repeat. A join multiplies values that repeat on both sides.
         first = {value: row for row, value in enumerate(pool.column(0).to_pylist())}
         pool = pool.take(pa.array(sorted(first.values())))
     rng = np.random.default_rng(seed)

@@ -30,7 +30,7 @@ EXPECTED: dict[str, list[Any]] = {
     "mark": [(1, True), (1, True), (2, False), (3, True), (None, False)],
     "null_aware_mark": [(1, True), (1, True), (2, None), (3, True), (None, None)],
 }
-# Over a build side without nulls NOT IN and IN are known more often.
+# If the build side has no nulls, NOT IN and IN are null less often.
 KNOWN = {
     "null_aware_anti": [(2,)],
     "null_aware_mark": [(1, True), (1, True), (2, False), (3, True), (None, None)],

@@ -26,7 +26,7 @@ def test_the_last_code_of_a_word(largest: int) -> None:
     expected = [(code + 2, number) for number, code in enumerate(codes.tolist())]
     for first in (0, -(2**40), 17):
         assert payloads(codes + first, probe + first) == expected
-        # In another order ranks are not row numbers.
+        # If the rows are in another order, ranks are not row numbers.
         turned = [(probe_row, len(codes) - 1 - row) for probe_row, row in expected]
         assert payloads(codes[::-1] + first, probe + first) == turned
 

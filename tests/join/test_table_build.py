@@ -73,7 +73,7 @@ def test_groups_are_complete_and_ascend(n_rows: int, spread: int, order: str) ->
         "ascending": np.arange(n_rows),
         "descending": np.arange(n_rows)[::-1],
         "random": rng.permutation(n_rows),
-        # The only repeat is in the last row.
+        # Only the last row repeats a key.
         "one repeats": np.append(np.arange(max(n_rows - 1, 0)), 0)[:n_rows],
         "few keys": np.sort(rng.integers(0, 40, n_rows)),
     }[order]

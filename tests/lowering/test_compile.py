@@ -66,6 +66,6 @@ def test_v7_constants_that_may_take_long_are_left_to_the_drivers() -> None:
     short = constant_value(call("repeat", lit("ab"), lit(3)), pa.string())
     assert short is not None and short.value == "ababab"
     assert constant_value(call("repeat", lit("ab"), lit(10**7)), pa.string()) is None
-    # A number that is no length does not count.
+    # Only numbers that are lengths of the result count.
     large = constant_value(lit(10**12) + lit(10**12), number)
     assert large is not None and large.value == 2 * 10**12

@@ -67,7 +67,7 @@ OTHERS = {
     "day": pa.array([dt.date(2020, 1, 5)] * 9),
 }
 LITERALS = [lit(2), lit(0.1), lit(-1), lit("a"), Literal(Decimal("0.1"), pa.decimal128(2, 1)), lit(2**60), lit("month")]
-# Of the calls, each change meets one in so many.
+# Each change is tested with every n-th call.
 SHARE = 4
 V, X, Y = col("v"), col("x"), col("y")
 TYPES = [
@@ -141,7 +141,7 @@ def has_type(expr: Expr, schemas: list[pa.Schema]) -> bool:
     try:
         return all(expr_type(expr, schema) is not None for schema in schemas)
     except (PlanError, ValueError):
-        # Arrow has no maps of keys without a type.
+        # Arrow has no maps with keys of type null.
         return False
 
 
@@ -163,7 +163,7 @@ def test_what_is_carried_gives_equal_results(change: str) -> None:
             carried.append(expr)
     assert carried
     for expr, before, after in zip(carried, evaluate_all(carried, narrow), evaluate_all(carried, wide), strict=True):
-        # Rows that cannot be computed end the query, as they do where every row is cast up front.
+        # Rows that fail end the query, also if all rows are cast up front.
         if isinstance(before, QcoreError) or isinstance(after, QcoreError):
             continue
         if pa.types.is_date32(before.type) and before.type == after.type:

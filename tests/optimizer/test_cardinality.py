@@ -19,7 +19,7 @@ def column(distinct: float, low: float | None = None, high: float | None = None,
 def test_keys() -> None:
     assert is_unique([column(ROWS)])
     assert is_unique([column(2), column(ROWS, 1, ROWS, known=False)])
-    assert not is_unique([column(ROWS, known=False)])  # as many values as rows is what one assumes of any column
+    assert not is_unique([column(ROWS, known=False)])  # the default assumption: as many values as rows
     assert not is_unique([column(ROWS - 1)])
 
 

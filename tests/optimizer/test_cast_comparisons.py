@@ -61,7 +61,7 @@ KEPT: list[Expr] = [
     col("i32").cast(pa.string()) == "1",
     col("i32").cast(pa.int64()) == lit(None, pa.int64()),
     col("day").cast(pa.timestamp("ms")) < lit(datetime(2020, 1, 2, 0, 0, 1)),
-    # Of the years that microseconds do not reach, the cast fails.
+    # The cast fails for years outside of the range of microseconds.
     col("day").cast(pa.timestamp("us")) < lit(MIDNIGHT),
     col("day").cast(pa.timestamp("s", "UTC")) == lit(MIDNIGHT),
 ]

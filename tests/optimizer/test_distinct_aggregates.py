@@ -54,7 +54,7 @@ QUERIES = {
     "float keys": ("select f, count(distinct x) from t group by f", 2),
     "other calls filtered": ("select k, count(distinct x), sum(x) filter (where i > 150) from t group by k", 2),
     "names that are taken": ("select k as distinct_value, count(distinct x) as x_count, count(x) from t group by k", 2),
-    # Sums of parts would overflow, which the whole sums do not.
+    # Partial sums would overflow; the whole sums do not.
     "large sums": (
         f"select a, sum(b), count(distinct c) from (values (1, {2**63 - 1}, 1), (1, {2**63 - 1}, 1), "
         f"(1, {1 - 2**63}, 2), (1, {1 - 2**63}, 3)) v(a, b, c) group by a",

@@ -59,7 +59,7 @@ TOTAL = {"total": ("sum", col("s_price"))}
 
 def test_tables_that_only_give_keys_are_joined_last() -> None:
     assert groupings(join_sales("buyer").aggregate(BY_NAME, TOTAL)) == [BY_NAME, ["s_buyer"]]
-    # Fewer rows are looked up, which pays by itself.
+    # Fewer rows are looked up, which alone saves time.
     assert groupings(join_sales("buyer").aggregate(["b_id"], TOTAL)) == [["b_id"], ["s_buyer"]]
     keys = [*BY_NAME, "l_name"]
     assert groupings(join_sales("buyer", "land").aggregate(keys, TOTAL)) == [keys, ["s_buyer"]]

@@ -83,7 +83,7 @@ SIMPLER = [
     (Case(((lit(False), lit(1)), (lit(True), col("a")), (col("p"), lit(2)))), "a"),
     (Case(((col("p"), lit(1)), (lit(True), lit(2))), lit(3)), "case when p then 1 else 2 end"),
     (Case(((lit(None, pa.bool_()), lit(1)),), lit(3)), "3"),
-    # 1 would be an integer.
+    # The constant 1 would be an integer.
     (Case(((lit(True), lit(1)),), lit(2.5)) / col("a"), "(1.0 / a)"),
     (call("coalesce", lit(3), col("a")), "3"),
     (call("coalesce", lit(1), col("x")), "coalesce(1, x)"),

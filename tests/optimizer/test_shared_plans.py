@@ -17,7 +17,7 @@ SALES = pa.table({
 })  # fmt: skip
 
 SUMS = "with sums as (select shop, day, sum(price) as total, count(*) as n from sales group by shop, day) "
-# Query, how many subplans it has that are read more than once, and how often they are read besides.
+# Query, the number of its subplans that are read more than once, and the number of their additional readers.
 QUERIES = {
     "self join": (SUMS + "select a.shop, a.total, b.total from sums a join sums b on a.shop = b.shop", 1, 1),
     "self join, other columns used": (

@@ -76,7 +76,7 @@ def test_bytes_that_are_not_text(tmp_path: Path) -> None:
             read_natively(path)
 
 
-# The first seed, and the one behind the last.
+# The first seed, and the one after the last.
 SEEDS = [(0, 300), pytest.param(300, 10_300, marks=pytest.mark.sweep)]
 
 

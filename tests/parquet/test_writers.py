@@ -51,7 +51,7 @@ def test_duckdb(tmp_path: Path, codec: str, version: str, null_share: float, n_d
         options = f"format parquet, codec '{codec}', parquet_version {version}, row_group_size 2048"
         connection.execute(f"copy (from t) to '{path}' ({options})")
     assert pq.read_metadata(path).num_row_groups > 1
-    # pyarrow does not read what DuckDB's V2 makes of short runs of integers.
+    # pyarrow cannot read short runs of integers that DuckDB wrote in format V2.
     assert_reads_alike(path, expected=table)
 
 

@@ -35,7 +35,7 @@ QUERIES = [
     "from t",
     "with c as (select t.i o from t natural full join u) select i from t where (select max(a.w) from u a semi join c e "
     "on null::boolean join u b on a.n < b.n where a.i = t.i and false) not between 'a' and 'b'",
-    # Beside what is cut out of the text too, in common tables, and behind DISTINCT FROM.
+    # In queries with several clauses, in common tables, and after DISTINCT FROM.
     "with recursive r as (select 1 as n union all select n + 1 from r where n < 4) "
     "select i, (select count(*) from r where r.n < t.i) c, x.m from t, "
     "lateral (select max(n) m from r where n <> t.i) x",
@@ -173,7 +173,7 @@ QUERIES = [
     "select (select sum(t.i)) s from t",
     "select i, (select max(n) from u where u.i between t.i-1 and t.i+1) s from t",
     "select i, (select max(n) from u where u.w like t.g||'%' or u.i=t.i) s from t",
-    # Conditions of outer joins about pairs of rows; totals of no rows; the select list behind FROM.
+    # Conditions of outer joins over both sides; totals without rows; the select list after FROM.
     "select t.i, u.n from t left join u on exists (select 1 from t y where y.i = t.i and y.i < u.n)",
     "select t.i, u.n from t left join u on t.i = u.i and (select count(*) from t y where y.i >= t.i and y.i < u.n) > 1",
     "select t.i, u.n from t left join u on t.i not in (select y.i from t y where y.i < u.n)",
@@ -222,7 +222,7 @@ QUERIES = [
     "10 = b.n) then a.i > 1 else b.n > 45 end",
     "select sum(x.n) s from t left join lateral (select b.n from u b left join u c on c.n > b.n and exists "
     "(select 1 from t y where y.i = c.i and y.i < t.i + b.n) where b.i = t.i) x on true",
-    # FROM and IN inside a call are no clauses and ask no subquery; brackets in brackets hold the same query.
+    # FROM and IN within a call are not clauses. Double brackets contain the same query.
     "select i, extract(year from (select day from t y where y.g <> t.g order by i limit 1)) c from t where "
     "extract('month' from (select max(day) from t y where y.i <= t.i)) = 2",
     "select t.i from t left join u on extract(month from (select day from t y where y.g <> t.g order by i "

@@ -122,7 +122,7 @@ def source(fails: Raise, method: str) -> PlanBuilder:
 def stateless(fails: Raise, method: str) -> PlanBuilder:
     asked = itertools.count()
     given: dict[str, Any] = {"execute": lambda self, cx, batch: batch, method: fails}
-    if method == "output_schema":  # asked for the plan too
+    if method == "output_schema":  # also called for the plan
         given[method] = lambda self, schema: fails() if next(asked) else schema
     return values().operator(break_operator(qcore.StatelessOperator, **given)(), id="culprit")
 
@@ -260,7 +260,7 @@ def build_case(make: Callable[[Raise, str], Any], method: str, kind: type[BaseEx
     def fails(*arguments: Any, **options: Any) -> Any:
         raise kind("on purpose")
 
-    # One asks output_schema for the plan; it is the run that fails here.
+    # The plan calls output_schema once. The call in the run fails.
     if make is passing and method == "output_schema":
         asked = itertools.count()
         calm = fails
@@ -321,7 +321,7 @@ def test_ctrl_c_in_an_operator_on_the_callers_thread(method: str, drivers: int) 
 
     def raise_interrupt(*arguments: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(1000):  # it is heard here, in the operator
+        for _ in range(1000):  # the operator receives it
             pass
 
     task = Task(passing(raise_interrupt, method).build(), drivers=drivers, batch_rows=256)

@@ -122,7 +122,7 @@ NESTED = {
     "list of structs",
     "list of string views",
 }
-# What is refused, and the message.
+# Unsupported combinations and their messages.
 REFUSED: dict[tuple[str, str], str] = {}
 
 

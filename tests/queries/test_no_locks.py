@@ -11,15 +11,15 @@ from operator_plans import CASES, LEFT, RIGHT, random_rows
 from qcore import PlanBuilder
 from qcore.session.task import Task
 
-# Waking somebody puts a driver on the scheduler's queue or ends the sleep of the thread that reads the result; either
-# happens under the lock of the one who is woken, and only when somebody waits.
+# A wake-up puts a driver on the scheduler's queue, or ends the sleep of the thread that reads the result. Both
+# lock the object that is woken, and happen only if something waits.
 WAKE_UPS = {"scheduler", "sleeper"}
 WAKING = {"LocalPartition", "LocalExchange", "ResultSink", "HashProbe", "NestedLoopJoin"}
 
-# Operators that keep batches for several readers lock once a batch.
+# Operators that keep batches for several readers take one lock for each batch.
 KEEPING = {"SpoolWrite", "SpoolRead", "PartitionedOutput"}
 
-# The rounds of a recursion are tasks of their own, which begin and end, under locks, in the polls of its rows' scan.
+# The rounds of a recursion are tasks. They begin and end, under locks, in polls of the scan of their rows.
 POLLED = [name for name in CASES if not name.startswith("recursion")]
 
 

@@ -61,7 +61,7 @@ QUERIES = [
     "with recursive e as (select 7 as a union all select a - 1 from e where a > 0) select * from e",
     # The first part determines the types.
     "with recursive r as (select cast(1 as smallint) as n union all select n + 1 from r where n < 5) select * from r",
-    # A recursion without end, of which a part is enough.
+    # An endless recursion below a limit.
     "with recursive r(n) as (select 1 union all select n + 1 from r) select * from r limit 200",
     "with recursive r(n) as (select a from e where a > 100 union all select n + 1 from r) select * from r",
 ]

@@ -15,7 +15,7 @@ from qcore.functions.arrow.scalar import BoundCall
 pytestmark = pytest.mark.timeout(300)
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra")
 
-LISTS = "select range(100000) l, x from range(100000) a(x)"  # 80 GB laid out
+LISTS = "select range(100000) l, x from range(100000) a(x)"  # 80 GB if it is materialised
 JOINED = "(select range(100000) l, y from range(4) b(y)) q join range(2000) a(x) on x % 4 = y"
 PROGRAM = """
 import sys, time, qcore
@@ -56,7 +56,7 @@ def test_v7_repeated_values_keep_the_limit_and_the_timeout(query: str, timeout: 
     grown, end, seconds = run(query, timeout)
     assert end in ends
     assert grown <= 1.3 * 200 + 64
-    assert seconds <= timeout + 1.5  # one of them for a machine that does other things
+    assert seconds <= timeout + 1.5  # the best of several runs, because the machine may be busy
 
 
 def test_a_reader_gets_batches_of_bounded_bytes() -> None:

@@ -61,7 +61,7 @@ CHANGES: dict[str, tuple[pa.Schema, pa.Schema, pa.Schema]] = {
     "dictionary": change_type("s", pa.string(), pa.dictionary(pa.int8(), pa.string())),
 }
 CONFLICT = change_type("v", pa.int32(), pa.string())
-# The type of the column that changed, before and after, as errors say it.
+# The changed column's types before and after, as in error messages.
 TYPES = {
     "widen an int": ("v", "int16", "int64"),
     "widen a key": ("k", "int32", "int64"),
@@ -304,7 +304,7 @@ OPERATORS: dict[str, tuple[Build, str]] = {
 
 V_CHANGES = {"widen an int", "widen a float", "int to decimal", "wider decimal", "null to int"}
 K_CHANGES = {"widen a key", "key to decimal", "null to a key"}
-# Where the source declares the first schema only: by operator the changes it refuses, and its name in the error.
+# If the source declares the first schema only: by operator, the unsupported changes and the name in the error.
 REFUSED: dict[str, tuple[str, set[str]]] = {
     # Sums of float32 are rounded to float32.
     "rounding Project": ("Project", {"widen a float"}),
@@ -341,7 +341,7 @@ def check(operator: str, source: Changing, widest: pa.Schema, drivers: int) -> N
     plan = build(PlanBuilder().source(source, on_schema_change="evolve"))
     expected = oracle(sql, source.up_front(widest))
     if operator.startswith(("Hash", "NestedLoop")):
-        # A join gives the columns that its plan names, which a column added past them is not.
+        # A join returns the columns that its plan names, so an added column is dropped.
         expected = expected.select(
             [name for name in expected.column_names if name in (*source.declared.names, "o", "w")]
         )
@@ -351,8 +351,8 @@ def check(operator: str, source: Changing, widest: pa.Schema, drivers: int) -> N
     assert_same_rows(actual.select(expected.column_names), expected, ordered=is_sorted)
 
 
-# Drivers in turn, so that each operator meets each kind of change with one driver or with several; kinds of joins share
-# the changes out among them.
+# The number of drivers alternates, so that each operator has each kind of change with one or several drivers. Kinds of
+# joins divide the changes among them.
 CASES = [
     (operator, change, 1 + 2 * ((i + j) % 2))
     for i, operator in enumerate(OPERATORS)
@@ -423,7 +423,7 @@ def add_aggregate(function: str) -> Build:
     return lambda rows: rows.aggregate(keys=["k"], aggs={"x": (function, "v")})
 
 
-# What the tables above lack.
+# Plans that the tables above lack.
 MORE: dict[str, tuple[Build, str]] = {
     "Unnest": (unnest_rows, "select *, unnest(string_split(s, ' ')) e from t"),
     "RecursiveUnion": (recursion, "select distinct * from t"),
@@ -570,7 +570,7 @@ def window_by_lists(rows: PlanBuilder) -> p.PlanNode:
     return p.Window("window", schema, child, ("v",), (p.SortKey("i"),), calls)
 
 
-# What compares lists, or keeps them in rows of its own, does so by bytes.
+# Operators compare and keep lists as bytes.
 LIST_KEYS: dict[str, tuple[Build, str]] = {
     "key": (lambda rows: rows.aggregate(keys=["v"], aggs={"n": ("count",)}), "select v, count(*) n from t group by v"),
     "two keys": (
@@ -718,7 +718,7 @@ class ChangingNested(Changing):
         return pa.Table.from_pylist([row for batch in batches for row in batch.to_pylist()], widest)
 
 
-# These give the columns that their plans name. A recursion compares no nested rows, declared or not.
+# These return the columns that their plans name. A recursion does not compare nested rows.
 NAME_COLUMNS = ("Hash", "NestedLoop", "RecursiveUnion", "intersect", "except_")
 
 

@@ -46,7 +46,7 @@ def test_keys_of_both_sides_of_a_join_widen(name: str, how: str) -> None:
     """
     for seed in range(6):
         drivers = DRIVERS[seed % 3]
-        # One side may stop short of the widest type, or never change.
+        # One side may end with a narrower type, or never change.
         n = len(KEYS[name])
         left = Widening(name, drivers, 2 * seed, types=n if seed % 2 else max(1, seed % 4))
         right = Widening(name, drivers, 2 * seed + 1, "o", types=n if seed % 3 else 1)

@@ -12,7 +12,7 @@ from random_tables import random_table
 
 T = random_table(61, 300, {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}, null_share=0.2)
 U = random_table(62, 200, {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}, null_share=0.2)
-# Few values, so that rows repeat within an input and meet in the other.
+# Few values, so that rows repeat within an input and occur in the other one.
 SMALL_T = pa.table({"a": [1, 1, 2, None, None, 3, 1, 1], "b": ["x", "x", "y", None, None, "z", "q", "x"]})
 SMALL_U = pa.table({"a": [1, 2, None, 5, 1, 1], "b": ["x", "y", None, "w", "q", "q"]})
 
@@ -21,7 +21,7 @@ QUERIES = [
     "select a, b from t intersect all select a, b from u",
     "select a from t except select a from u",
     "select b from t intersect select b from u",
-    # Read from the left, INTERSECT first.
+    # From left to right, INTERSECT first.
     "select a from t union all select a from u except all select a from t intersect all select a from u",
     "select a from t except all select a from u except all select 1",
     "(select a from t intersect all select a from u) union all (select a from u except all select a from t)",

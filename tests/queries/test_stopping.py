@@ -60,8 +60,8 @@ class Case:
 
 OVER = "over (order by k {})"
 CASES = {
-    # A sort is seven passes at least: prefixes, entries, digits counted, digits moved (two of the keys' bytes or more),
-    # runs merged, rows put under one set of columns.
+    # A sort has at least seven passes: prefixes, entries, counting digits, moving digits (two bytes of keys or more),
+    # merging runs, combining the columns.
     "order by": Case("select k from t order by k, v", 7 * N_ROWS),
     "order by text": Case("select s from t order by s", 7 * N_ROWS),
     "order by equal keys": Case("select k from t order by z, v", 7 * N_ROWS),
@@ -70,12 +70,12 @@ CASES = {
     "group by text": Case("select s, min(f) from t group by s", N_ROWS),
     "distinct": Case("select count(distinct s), count(distinct k) from t", 2 * N_ROWS),
     "distinct by group": Case("select v, count(distinct s) from t group by v", N_ROWS),
-    # The values are kept, sorted by group, counted by group, and put together.
+    # Values are kept, sorted by group, counted by group, and concatenated.
     "median": Case("select v, median(f) from t group by v", 7 * N_ROWS),
     "string_agg": Case("select string_agg(s, ',') from t", 8 * N_ROWS),
     "array_agg": Case("select v, array_agg(s order by k) from t group by v", 8 * N_ROWS),
     "array_agg of many groups": Case("select k, array_agg(m) from t group by k", 8 * N_ROWS),
-    # Keys are measured, put into the index, and probed.
+    # Keys are measured, inserted into the index, and probed.
     "join": Case("select count(*) from t a join t b on a.k = b.k", 2 * N_ROWS),
     "join on text": Case("select count(*) from t a join t b on a.s = b.s", 2 * N_ROWS),
     "join on wide keys": Case("select count(*) from t a join t b on a.k * 1000003 = b.k * 1000003", 2 * N_ROWS),
@@ -86,7 +86,7 @@ CASES = {
         "select count(*) from few a left join t b on a.z = b.z and a.f > b.f + 2", N_ROWS * N_FEW
     ),
     "semi join of one key": Case("select count(*) from t a where exists (select 1 from t b where a.z = b.z)", N_ROWS),
-    # Sorted (six passes), then where partitions and peers begin (one) and end (two), and what the call takes.
+    # The sort (six passes), the begins (one) and ends (two) of partitions and peers, and the passes of the call.
     "ranks": Case(
         "select rank() over (order by v), ntile(7) over (order by v), cume_dist() over (order by v) from t", 12 * N_ROWS
     ),
@@ -138,7 +138,7 @@ def test_v7_long_loops_look_whether_they_are_stopped(name: str) -> None:
     assert looks * CHECK_ROWS >= CASES[name].steps, looks
     for nth in sorted({1, 2, *(looks * part // 7 for part in range(1, 7))} & set(range(1, looks + 1))):
         faults, came = run(name, "stop", nth)
-        # What somebody else had finished by then is the answer; the last looks may be of nobody's concern.
+        # Another driver may have completed the result by then, so the last looks need not stop the query.
         assert came is None or came == n_rows
         assert came is None or not faults.fired or nth > looks // 2
     assert run(name)[1] == n_rows

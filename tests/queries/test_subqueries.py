@@ -15,7 +15,7 @@ TABLES = {
     "without": pa.table({"x": [1, 4, 7], "k": [1, 2, None]}),
     "empty": pa.table({"x": pa.array([], pa.int64()), "k": pa.array([], pa.int64())}),
 }
-# s is each of the tables in turn.
+# s is replaced by each of the tables.
 QUERIES = [
     "select id from t where a not in (select x from s) or id = 1",
     "select id, a in (select x from s) as m, a not in (select x from s) as n from t",
@@ -40,7 +40,7 @@ QUERIES = [
     "select t.id, s.x from t left join s on t.a = s.x and t.id > (select min(x) from s)",
     "select t.id, s.x from t full join s on t.a = (select min(x) from s)",
     "select t.id, s.x from t right join s on s.x > (select min(a) from t) and t.a = s.x",
-    # Conditions without columns above an aggregate without keys, which gives a row of nothing.
+    # Conditions without columns above an aggregate without keys, which returns a row for no input rows.
     "select count(*) n from t having (select max(x) from s) > 5",
     "select n from (select count(*) n from t) d where (select max(x) from s) > 50",
     "select m from (select min(x) m from s where false) d where not (m = m)",

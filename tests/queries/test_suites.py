@@ -22,11 +22,11 @@ BENCH = Path(__file__).parents[2] / "bench" / "tpc"
 TPCDS = [f"q{number:02}" for number in range(1, 100)]
 SSB = ["q1.1", "q1.2", "q1.3", "q2.1", "q2.2", "q2.3", "q3.1", "q3.2", "q3.3", "q3.4", "q4.1", "q4.2", "q4.3"]
 FAIR_PART = TPCDS[1::3]
-# Those of them that read no fact table many times over: a batch a row is a thousand times the work.
+# Queries that do not read fact tables many times, because batches of one row take a thousand times longer.
 ROW_BY_ROW = ["q08", "q20", "q32", "q41", "q44", "q50", "q53", "q62", "q68", "q86", "q89", "q92", "q95"]
 TPCH = [f"q{number:02}" for number in range(1, 23)]
 RACED = [("tpch", TPCH), ("ssb", SSB), ("tpcds", TPCDS)]
-# Rows in joins that do not count: an empty input is noticed after some thousand rows of another.
+# Rows that may be read in addition: an empty input is noticed after some thousand rows of the other one.
 ROWS_NOT_COUNTED = 10_000
 BATCHES = [*((1, query) for query in ROW_BY_ROW), *((rows, query) for rows in (7, 1024) for query in FAIR_PART)]
 

@@ -23,7 +23,7 @@ BATCH = pa.record_batch(
         "s": pa.array([f"text {i % 50}" for i in range(16_384)]),
     }
 )
-# The same buffers again and again: 20 billion rows are more than any machine gets through while the test looks, and
+# The same buffers are repeated. 20 billion rows take longer than the test, and
 # take little memory.
 ENDLESS = pa.Table.from_batches(pa.Table.from_batches([BATCH] * 64).combine_chunks().to_batches() * 20_000)
 SMALL = pa.Table.from_batches([BATCH.slice(0, 500).rename_columns(["k2", "v2", "s2"])])
@@ -33,7 +33,7 @@ def rows() -> PlanBuilder:
     return PlanBuilder().values(ENDLESS)
 
 
-# What is looked at, and the operator that must get on.
+# The plan, and the operator that must make progress.
 CASES: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "filter": (
         lambda: rows().filter((col("v") > 50) & (col("s") != "text 3")).aggregate([], {"n": ("count",)}),
@@ -91,11 +91,11 @@ def test_h1_operators_need_no_gil(case: str) -> None:
     sleep_with_gil = ctypes.PyDLL(None).usleep
     task.start()
     for _ in range(200):
-        # Drivers that end (a build's) and splits that open may take the GIL: they get it here.
+        # Drivers that end and splits that are opened may take the GIL. They get it here.
         time.sleep(0.005)
         before = count_taken()
         sleep_with_gil(50_000)
-        # A batch that each driver had in hand before says nothing.
+        # A batch that a driver already had does not count as progress.
         if count_taken() > before + 2 * 2:
             break
     else:

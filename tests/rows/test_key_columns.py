@@ -11,7 +11,7 @@ from oracle import assert_same_rows
 from random_tables import KEY_TYPES, SIZES, random_table
 
 COUNT = [Call("count", -1, pa.int64(), len)]
-# Beside any other column these do not fit two words.
+# With another column these do not fit two words.
 WIDE = pa.decimal128(38, 10)
 
 

@@ -133,7 +133,7 @@ def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
     gate.opened.set()
     assert answer(first) == TOTAL
     assert answer(second) == TOTAL
-    # It led since memory became short, and one of its drivers always went on.
+    # It had the lead since memory became short, and one of its drivers always continued.
     assert waits(first) == {}
     assert set(waits(second)) <= {"TableScan", "LocalExchange"}
     assert waits(second)

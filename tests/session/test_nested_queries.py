@@ -82,7 +82,7 @@ def test_v11_a_task_reads_another_ones_output(threads: int) -> None:
     assert rows == [{"n": N_ROWS, "x": sum(range(N_ROWS))}]
 
 
-# What reads the table `u`: a scan, a query over another one's result, and rounds of a recursion, on the scan's thread.
+# Readers of the table `u`: a scan, a query over another result, and rounds of a recursion, in the scan's thread.
 READERS = {
     "scan": ["select a + 1 as a from u"],
     "chain": ["select a + 1 as a from u", "select a + 1 as a from u0", "select max(a) as a from u1"],
@@ -127,7 +127,7 @@ def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> Non
                 rows.result(60)
             assert inner.state == "cancelled"
         finally:
-            inner.cancel()  # without this the pool would wait for ever
+            inner.cancel()  # otherwise the pool would wait forever
 
 
 @pytest.mark.parametrize("kind", READERS)

@@ -255,7 +255,7 @@ def test_producers_wait_while_too_much_is_held(kind: str) -> None:
         return task.stats()["pipelines"][-1]["operators"][-1]
 
     assert waits(lambda: "consumer" in sink()["blocked_wall_nanos"])
-    # One page more than the bound, and no thread: another query runs on the same single one.
+    # One page more than the limit. The waiting producer holds no thread, so another query runs on the only one.
     assert buffers.n_bytes <= (1 << 20) + (1 << 20)
     session = qcore.Session(threads=1)
     assert session.sql("select sum(k) as s from t", {"t": NUMBERS}).to_arrow()["s"][0].as_py() == 244_999_650_000

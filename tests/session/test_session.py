@@ -50,7 +50,7 @@ def test_settings_do_not_keep_their_session() -> None:
     gc.collect()
     assert alive() is None
     assert result._settings.change is not None
-    result._settings.change(threads=1)  # of a session that is gone: without effect
+    result._settings.change(threads=1)  # the session was freed: no effect
 
 
 def test_registering_replaces_tables_and_views() -> None:

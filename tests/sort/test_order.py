@@ -21,7 +21,7 @@ def test_q2_every_type(type: pa.DataType, direction: tuple[bool, bool]) -> None:
         check(random_table(40, n_rows, {"k": type}, null_share=0.2, extremes=True), [("k", *direction)])
 
 
-# Keys of these widths fill the 64 bits of a prefix in part, just, and beyond.
+# Keys of these widths use a part of a prefix's 64 bits, all of them, or more.
 WIDTHS = [
     [pa.int8()] * 3,
     [pa.int32(), pa.int16(), pa.int8(), pa.bool_()],

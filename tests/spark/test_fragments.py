@@ -20,7 +20,7 @@ from qcore.spark.fragments import Limits, next_stages
 from qcore.spark.stage_stats import describe
 from random_tables import random_table
 
-# No part is small: every join is partitioned, and nothing but the rest runs in this process.
+# No part counts as small. Every join is partitioned, and only the rest runs in this process.
 APART = Limits(3, 0, 0)
 TYPES = {
     "k": pa.int32(),

@@ -141,7 +141,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_filters_become_expressions(spark: Any, folder: Path, condition: str, conf: Any) -> None:
     """pyarrow evaluates the translated expression. The rows that pass are those of Spark."""
-    # With it Spark leaves out row groups by statistics that know nothing of NaN, though NaN > 370 holds in Spark.
+    # With this setting Spark prunes row groups by statistics without NaN, although NaN > 370 is true in Spark.
     conf("spark.sql.parquet.filterPushdown", "false")
     df = spark.read.parquet(str(folder)).where(condition)
     table = spark_table(df)

@@ -23,7 +23,7 @@ from random_plans import ROWS_MAX, Growing
 from random_tables import random_table
 from sweeps import every
 
-# Every join is partitioned that can be; the default; every build side is read by all tasks that may be.
+# All joins that can be are partitioned; the default; all build sides that can be are read by every task.
 CUTS = {"apart": Limits(3, 0, 0), "default": Limits(3), "broadcast": Limits(3, 1 << 62, 0)}
 KINDS = ("inner", "left", "right", "full", "left_semi", "right_semi", "left_anti", "right_anti")
 BENCH = Path(__file__).parents[2] / "bench"

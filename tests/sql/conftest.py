@@ -10,7 +10,7 @@ import pytest
 
 from qcore.errors import PlanError
 
-# Messages about no part of a text, and why.
+# Messages without a position in the text, with the reason.
 WITHOUT_POSITION = {
     "the text is empty": "there is nothing to point at",
     "the query is nested too deeply": "the position is the whole text",

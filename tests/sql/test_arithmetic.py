@@ -39,7 +39,7 @@ QUERIES = [
     "select to_days(i) * 2 as a, 2 * to_days(2) as b, to_days(4) / 2 as c from t",
     "select (interval '1 day') * 2 as a, 3 * (interval '1 day') as b, null * interval '1 day' as c",
     "select count(*) as a from t where ts > timestamp '2024-07-01' - 8 * interval '1 month'",
-    # A date that is moved by hours is no date any more.
+    # A date plus hours is a timestamp.
     "select day + i * interval '1 hour' as a, day - to_hours(i) as b, day + interval '1 hour' as c from t",
     "select day + v as a from (select day, to_hours(i) as v from t)",
     "select cast(day + i * interval '1 day' as timestamp) as a, cast(day + 2 * interval '1 month' as date) as b from t",

@@ -128,8 +128,8 @@ def test_other_errors_have_no_position() -> None:
     ("text", "expected"),
     [
         ("select a + b from t", "a"),  # the first name
-        ("select interval 3 day", "3"),  # no part with a position: the first constant that the text has once
-        ("select interval 3 day + interval 3 day", "select"),  # none that it has once: SELECT
+        ("select interval 3 day", "3"),  # no part has a position: the first constant that occurs once in the text
+        ("select interval 3 day + interval 3 day", "select"),  # no constant occurs once: SELECT
         ("select null", "select"),
     ],
 )

@@ -18,7 +18,7 @@ from qcore.sql.reading import NotBound
 from qcore.sql.scope import BindContext, Level, Named, Part
 
 INNER = pa.struct([("h", pa.string())])
-# The tables t(a, r, u) and u(a): of the structs, u is named as the second table.
+# The tables t(a, r, u) and u(a). The struct column u has the name of the second table.
 SCHEMA = pa.schema([
     ("a", pa.int64()), ("r", pa.struct([("f", pa.int32()), ("g", INNER)])), ("u", pa.struct([("a", pa.string())])),
     ("a_1", pa.float64()),

@@ -285,7 +285,7 @@ def test_as_duckdb(text: str) -> None:
 
 
 def test_what_duckdb_reads_otherwise() -> None:
-    # As in PostgreSQL: DuckDB takes 0x1F for a 0 called x1F.
+    # As in PostgreSQL. DuckDB reads 0x1F as 0 with the alias x1F.
     assert answer("select 0x1F as a, 0Xff as b").to_pylist() == [{"a": 31, "b": 255}]
     assert answer("select b is unknown as a, every(b) as c from t group by b order by b").to_pylist() == [
         {"a": False, "c": False}, {"a": False, "c": True}, {"a": True, "c": None},

@@ -65,7 +65,7 @@ def test_statements_over_files(folder: Path) -> None:
     assert described["column_name"].to_pylist() == ["i", "S"]
     session.sql(f"copy (from '{folder}/a.parquet') to '{folder}/d.parquet'").to_arrow()
     assert session.sql(f"select count(*) as n from '{folder}/d.parquet'").to_arrow()["n"].to_pylist() == [4]
-    # A view of files that are gone is no matter to other queries.
+    # A view over deleted files does not affect other queries.
     (folder / "b.parquet").unlink()
     assert session.sql("select count(*) as n from t").to_arrow()["n"].to_pylist() == [6]
     with pytest.raises(qcore.PlanError, match=r"no such file: .*b\.parquet"):

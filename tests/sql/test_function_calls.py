@@ -120,7 +120,7 @@ def test_q1_an_aggregate_of_outer_columns_alone_is_the_outer_query_s() -> None:
     got = rows("select b, (select max(t.a) from u where d = 10) from t where a is not null group by b")
     assert dict(got) == {"x": 1, "y": 2, None: 5}
     check("select b, (select sum(t.a) + count(*) from u) from t group by b")
-    # With a column of its own it is the subquery's.
+    # An aggregate that reads a column of the subquery belongs to the subquery.
     check("select t.a, (select sum(t.a + u.d) from u) from t")
 
 

@@ -51,7 +51,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
 NUMBERS = ["tinyint", "smallint", "int", "bigint", "decimal(10, 2)", "decimal(6, 1)", "decimal(5, 0)", "double"]
 NUMBERS += ["decimal(22, 2)", "decimal(38, 4)"]
 INTEGERS, DECIMALS = ("i8", "i16", "i32", "i64", "u8", "u32"), ("d2", "d4")
-# What each column is cast to, where both engines mean the same.
+# Types to which each column is cast, with the same result in both engines.
 TARGETS: dict[str, list[str]] = {
     **{name: [*NUMBERS, "varchar"] for name in (*INTEGERS, *DECIMALS)},
     "f": ["tinyint", "smallint", "int", "bigint", "double"],

@@ -27,7 +27,7 @@ def test_q2_a_value_a_row(threads: int) -> None:
     found = row(query, threads)
     assert found["n"] == N
     assert 0 <= found["low"] < found["high"] < 1
-    # 5000 values are 0.04, ten standard deviations of their mean, from 0.5 once in 10**22 runs.
+    # The mean of 5,000 values is within 0.04 of 0.5, ten standard deviations.
     assert abs(found["mean"] - 0.5) < 0.04
 
 

@@ -59,7 +59,7 @@ def duck(text: str) -> pa.Table:
     ],
 )
 def test_names_in_any_case(text: str, dialect: str) -> None:
-    # Quotes make texts in Spark.
+    # In Spark quotes enclose text.
     written = text.replace('"', "`") if dialect == "spark" else text
     got, wanted = session_of(dialect).sql(written).to_arrow(), duck(text)
     assert got.column_names == wanted.column_names

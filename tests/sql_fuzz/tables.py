@@ -28,7 +28,7 @@ TIMES = tuple(
         DATES, [(0, 0, 0, 0), (23, 59, 59, 999_999), (0, 0, 0, 1), (12, 34, 56, 789_000)] * 3, strict=False
     )
 )
-# Local times: clocks are what they are since 1970, and some are set when others here show these.
+# Local times since 1970. Some are hours at which other zones of this list change their clocks.
 MOMENTS = (
     *(time for time in TIMES if time.year > 1970), datetime.datetime(2021, 3, 14, 6, 30),
     datetime.datetime(2021, 10, 31, 0, 30), datetime.datetime(2021, 11, 7, 5, 59, 59), datetime.datetime(2020, 7, 1),

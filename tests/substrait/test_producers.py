@@ -73,7 +73,7 @@ def test_plans_mean_what_the_text_means(text: str, duck: duckdb.DuckDBPyConnecti
         session.register(name, table)
         duck.register(name, table)
     found = session.substrait(produce_plan(context, text)).to_arrow()
-    # Of integers / is the integer quotient there.
+    # In DataFusion / of integers is integer division.
     assert_same_rows(found, duck.sql(text.replace("a / 2", "a // 2")), ordered="order by a" in text)
 
 

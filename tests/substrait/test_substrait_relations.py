@@ -93,7 +93,7 @@ def exists(query: dict[str, Any]) -> dict[str, Any]:
 FIRST = {"reference": {"subtree_ordinal": 0}}
 IN_U = {"subquery": {"in_predicate": {"needles": [field(0)], "haystack": K_ONLY}}}
 
-# Relation, how many columns it has, what it means in SQL.
+# Relation, its number of columns, and the same in SQL.
 RELATIONS: dict[str, tuple[dict[str, Any], int, str]] = {
     "join and filter after it": (
         {"join": {**BOTH, "expression": ON, "type": 3, "post_join_filter": function(NOT_NULL, field(4))}}, 5,
@@ -277,7 +277,7 @@ def test_a_relation_that_refers_to_itself(session: qcore.Session) -> None:
 def mutate_bytes(encoded: bytes, rng: random.Random) -> bytes:
     """Change, remove or repeat a few of the bytes, or cut the end off."""
     data = bytearray(encoded)
-    # Bytes changed in place mostly leave a message that can be parsed, which is where it gets interesting.
+    # Most of these bytes can still be parsed, so that the reader of plans is tested too.
     for _ in range(rng.choice([1, 1, 2, 4])):
         at = rng.randrange(len(data))
         kind = rng.choice([0, 0, 1, 1, 1, 1, 2, 3, 4])

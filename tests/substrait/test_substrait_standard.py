@@ -171,7 +171,7 @@ def test_parts_of_nested_values(name: str, duck: duckdb.DuckDBPyConnection) -> N
     duck.register("t", T)
     found, expected = run(plan_of(expression, "none")), duck.sql(f"select {meaning} as x from t").to_arrow_table()
     if "struct put" in name:
-        # The names of the fields are each engine's own.
+        # The engines name the fields differently.
         values = [[tuple(row.values()) for row in table.column(0).to_pylist()] for table in (found, expected)]
         assert values[0] == values[1]
         return

@@ -22,14 +22,14 @@ FRAMES = [
     "groups between current row and unbounded following",
     "range between 3 preceding and 1 following",
 ]
-# Aggregates whose answer does not hang on how peers are ordered.
+# Aggregates whose result does not depend on the order of peers.
 CALLS = (
     "sum(x) over w, count(*) over w, count(x) over w, min(s) over w, max(f) over w, avg(x) over w, "
     "count(distinct x) over w, sum(distinct x) over w, bool_or(b) over w, stddev_pop(x) over w, "
     "max(x) filter (where b) over w, count(distinct s) filter (where b) over w, median(x) over w, "
     "quantile_disc(s, 0.7) over w, quantile_cont(f, 0.25) over w, median(distinct x) over w, mode(x order by x) over w"
 )
-# The others, in a total order.
+# The other aggregates, in a total order.
 ORDERED_CALLS = (
     "first_value(x) over w, last_value(s) over w, nth_value(id, 3) over w, first_value(x ignore nulls) over w, "
     "last_value(x ignore nulls) over w, nth_value(s, 2 ignore nulls) over w, string_agg(s, ', ') over w, "
@@ -182,7 +182,7 @@ def test_many_rows_in_an_order_of_their_own(duck: duckdb.DuckDBPyConnection) -> 
     duck.register("many", t)
     calls = "mode(x order by s, id desc) {0} as a, string_agg(s, ',' order by x desc, id) {0} as b"
     window = calls.format("over (order by id > 4200 range unbounded preceding)")
-    # DuckDB brings each frame in order anew: it is asked for the two that there are.
+    # DuckDB sorts each frame again, so the oracle computes only the two frames that exist.
     frames = f"select id from many join (select {calls.format('')} from many{{}}) q on id {{}} 4200"
     expected = " union all ".join(
         frames.replace("select id", "select id, a, b", 1).format(*parts)

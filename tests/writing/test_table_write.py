@@ -218,7 +218,7 @@ def test_each_failing_step_of_a_widening_write_leaves_nothing(how: str, tmp_path
                     if site != "reserve":
                         assert os.listdir(tmp_path) == []
                     elif os.path.lexists(path):
-                        # There was no memory for the row about the file, which has its name already.
+                        # No memory was left for the result row. The file is already complete.
                         assert os.listdir(tmp_path) == ["out"]
                         path.unlink() if how == "file" else shutil.rmtree(path)
                     continue
@@ -256,7 +256,7 @@ def test_segments_are_private_and_go_early(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(ParquetFormat, "read", looking)
     run(widening_rows().write_parquet(tmp_path / "out"))
-    # The first segment has the file's own name, and one is the file that is being written.
+    # The first segment has the name of the file. One segment is being written.
     assert n_left == [3, 3, 2]
 
 
@@ -357,7 +357,7 @@ def make_special(kind: str, path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(str(path))
     elif kind == "a device":
-        path.symlink_to(os.devnull)  # a device node takes root; the link is followed
+        path.symlink_to(os.devnull)  # only root can create a device node, so a link to one is used
     else:
         path.mkdir()
 

@@ -58,7 +58,7 @@ def test_heads_of_lists(length: int) -> None:
     assert reader.at == len(head)
 
 
-# Of each type a value, as it lies in a struct.
+# A value of each type, encoded as in a struct.
 VALUES = {
     "true": (BOOL_TRUE, b""),
     "false": (BOOL_FALSE, b""),
