@@ -102,7 +102,7 @@ def leaving(batch: Any, outcome: IterOutcome = IterOutcome.OK) -> Callable[[Any]
     return next
 
 
-NOT_DECLARED = r"returned a column 'b' \(string\) that it does not declare"
+NOT_DECLARED = r"column 'b' \(string\) is not declared"
 OTHER_SCHEMA = "another schema than output_schema"
 ON_PURPOSE = "ZeroDivisionError: on purpose"
 NEITHER = "stuck: it returns no output, and is neither blocked nor finishing"

@@ -17,6 +17,7 @@ from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, O
 from qcore_ext.flow.future_wait cimport FutureWait
 
 from qcore_ext.data.given_batches import GivenBatches, checked_mode
+from qcore_ext.flow.drift import explain_difference
 from qcore_ext.ground.error_text import class_name, show_value
 from qcore_ext.ground.status import ExecutionError, SchemaChangeError
 
@@ -47,21 +48,6 @@ def arrow_schema(schema):
     import pyarrow
 
     return pyarrow.schema(schema)
-
-
-def raise_difference(declared, given):
-    """Raise a SchemaChangeError that says how the schema of a source's batch differs from the declared one."""
-    remedy = "; a source whose schema changes needs on_schema_change='evolve'"
-    known = dict(zip(declared.names, declared.types, strict=True))
-    for name, given_type in zip(given.names, given.types, strict=True):
-        if name not in known:
-            raise SchemaChangeError(f"returned a column {name!r} ({given_type}) that it does not declare{remedy}")
-        if known[name] != given_type:
-            raise SchemaChangeError(f"column {name!r} changed from {known[name]} to {given_type}{remedy}")
-    for name, declared_type in known.items():
-        if name not in given.names:
-            raise SchemaChangeError(f"returned no column {name!r}, declared as {declared_type}{remedy}")
-    raise SchemaChangeError(f"columns came in the order {given.names}, declared as {declared.names}{remedy}")
 
 
 cdef class PythonOperator(Operator):
@@ -257,7 +243,11 @@ cdef class PythonOperator(Operator):
             return batch_with_schema(batch.batch, self.output_schema)
         if self.role == "source" or self.drift == DRIFT_WIDENS:
             if self.drift == DRIFT_NONE:
-                raise_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.batch.schema))
+                wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(batch.batch.schema))
+                raise SchemaChangeError(
+                    f"returned a batch that does not fit: {wrong}; "
+                    "a source whose schema changes needs on_schema_change='evolve'"
+                )
             drift_to(self, batch.batch.schema)
         elif not self.was_promised(batch.batch.schema):
             declared = arrow_schema(Schema.wrap(self.output_schema))

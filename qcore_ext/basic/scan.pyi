@@ -9,8 +9,6 @@ from qcore_ext.flow.operator import Operator
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
 
-def explain_difference(declared: Schema, given: Schema) -> str | None: ...
-
 @disjoint_base
 class TableScan(Operator):
     def __init__(

@@ -20,23 +20,9 @@ from qcore_ext.flow.drift cimport DRIFT_NONE, DRIFT_WIDENS, drift_to
 from qcore_ext.flow.operator cimport BLOCKED, FINISHED, OUTPUT, YIELDED, Operator
 from qcore_ext.flow.split_queue cimport SPLIT_NONE, SPLIT_WAIT, RowRange, SplitAnswer, SplitQueue
 
+from qcore_ext.flow.drift import explain_difference
 from qcore_ext.ground.error_text import show_value
 from qcore_ext.ground.status import SchemaChangeError
-
-
-def explain_difference(declared, given):
-    """Return how a stream's columns differ from the declared names, types and order, or None."""
-    for i, name in enumerate(declared.names):
-        if name not in given.names:
-            return f"column {name!r} is missing; it has {', '.join(map(repr, given.names))}"
-        if given.types[given.names.index(name)] != declared.types[i]:
-            return f"column {name!r} is {given.types[given.names.index(name)]}, the scan declares {declared.types[i]}"
-    extra = [name for name in given.names if name not in declared.names]
-    if extra:
-        return f"column {extra[0]!r} is not declared by the scan"
-    if given.names != declared.names:
-        return f"columns come in the order {given.names}, the scan declares {declared.names}"
-    return None
 
 
 cdef class TableScan(Operator):

@@ -20,6 +20,30 @@ cdef int drift_to(Operator source, CSchema* given) except -1 nogil:
     return 0
 
 
+def explain_difference(declared, given):
+    """Return how a schema differs from the declared one: in a column, or in the order of columns.
+
+    Parameters
+    ----------
+    declared, given : Schema
+        Two different schemas.
+
+    Returns
+    -------
+    str
+    """
+    types = dict(zip(given.names, given.types, strict=True))
+    for name, type in zip(declared.names, declared.types, strict=True):
+        if name not in types:
+            return f"column {name!r}, declared as {type}, is missing; it has {', '.join(map(repr, given.names))}"
+        if types[name] != type:
+            return f"column {name!r} is {types[name]}, declared as {type}"
+    for name, type in types.items():
+        if name not in declared.names:
+            return f"column {name!r} ({type}) is not declared"
+    return f"columns come in the order {given.names}, declared as {declared.names}"
+
+
 cdef int check_within(const CSchema* declared, const CSchema* given, const CSchema* wide) except -1 nogil:
     """Raise SchemaChangeError if a column of the wider schema has another type than the declared one."""
     cdef int32_t i

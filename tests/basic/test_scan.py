@@ -88,12 +88,12 @@ DECLARED = pa.schema([("a", pa.int64()), ("b", pa.string())])
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": pa.array([1], pa.int32()), "b": pa.array(["x"])}, "column 'a' is int32, the scan declares int64"),
-        ({"a": pa.array([1], pa.int64())}, "column 'b' is missing; it has 'a'"),
+        ({"a": pa.array([1], pa.int32()), "b": pa.array(["x"])}, "column 'a' is int32, declared as int64"),
+        ({"a": pa.array([1], pa.int64())}, "column 'b', declared as string, is missing; it has 'a'"),
         ({"b": pa.array(["x"]), "a": pa.array([1], pa.int64())}, "columns come in the order"),
         (
             {"a": pa.array([1], pa.int64()), "b": pa.array(["x"]), "c": pa.array([1])},
-            "column 'c' is not declared by the scan",
+            r"column 'c' \(int64\) is not declared",
         ),
     ],
 )

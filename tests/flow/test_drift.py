@@ -10,7 +10,7 @@ import pytest
 from qcore.errors import SchemaChangeError
 from qcore_ext.basic.scan import TableScan
 from qcore_ext.data.schema import Schema
-from qcore_ext.flow.drift import Drift
+from qcore_ext.flow.drift import Drift, explain_difference
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
@@ -77,7 +77,7 @@ def test_d6_widens_to_wider_types_and_more_columns() -> None:
 @pytest.mark.parametrize(
     ("drift", "split", "message"),
     [
-        (Drift.DRIFT_NONE, NARROWER, "column 'a' is int8, the scan declares int32"),
+        (Drift.DRIFT_NONE, NARROWER, "column 'a' is int8, declared as int32"),
         (Drift.DRIFT_WITHIN, WIDER, "column 'a' changed from int32 to int64: the scan declares the first type"),
         (Drift.DRIFT_WITHIN, pa.table({"a": ["x"]}), "column 'a' changed from int32 to string: they do not widen"),
         (Drift.DRIFT_WIDENS, pa.table({"a": ["x"]}), "column 'a' changed from int32 to string: they do not widen"),
@@ -109,3 +109,16 @@ def test_d6_each_piece_of_a_large_batch_is_converted() -> None:
     got = scan(Drift.DRIFT_WITHIN, large, batch_rows=64)
     assert [batch.num_rows for batch in got] == [64, 64, 64, 8]
     assert [row["a"] for row in rows(got)] == list(range(-100, 100))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([*DECLARED, ("c", pa.int8())], "column 'c' (int8) is not declared"),
+        ([("a", pa.int64()), ("b", pa.string())], "column 'a' is int64, declared as int32"),
+        ([("a", pa.int32())], "column 'b', declared as string, is missing; it has 'a'"),
+        ([("b", pa.string()), ("a", pa.int32())], "columns come in the order ['b', 'a'], declared as ['a', 'b']"),
+    ],
+)
+def test_d6_a_difference_is_explained(fields: list[Any], message: str) -> None:
+    assert explain_difference(Schema(DECLARED), Schema(pa.schema(fields))) == message

@@ -233,7 +233,7 @@ def test_d6_values_of_the_repeated_part_are_not_rounded() -> None:
     assert_same_rows(qcore.sql(STEPS, {"t": Given(steps)}).to_arrow(), expected)
     wide = pa.table({"a": [1, 2], "v": pa.array(["2.5", "7"]).cast(pa.decimal128(9, 2))})
     for threads in (1, 3):
-        with pytest.raises(qcore.SchemaChangeError, match=r"'v' is decimal128\(9, 2\), the scan declares int64"):
+        with pytest.raises(qcore.SchemaChangeError, match=r"'v' is decimal128\(9, 2\), declared as int64"):
             qcore.sql(STEPS, {"t": Given(wide)}, threads=threads).to_arrow()
     with pytest.raises(qcore.PlanError, match=r"'n' .* is int64 in its first part and decimal128.* cast the first"):
         qcore.sql(STEPS, {"t": wide})

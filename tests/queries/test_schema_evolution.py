@@ -194,10 +194,10 @@ def changing(*tables: pa.Table, schema: pa.Schema = FIRST.schema) -> PlanBuilder
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (SECOND, r"returned a column 'b' \(bool\) that it does not declare"),
-        (FIRST.set_column(0, "a", pa.array([1, 2, 3])), r"column 'a' changed from int32 to int64"),
-        (FIRST.select(["s"]), r"returned no column 'a', declared as int32"),
-        (FIRST.select(["s", "a"]), r"columns came in the order \['s', 'a'\], declared as \['a', 's'\]"),
+        (SECOND, r"returned a batch that does not fit: column 'b' \(bool\) is not declared"),
+        (FIRST.set_column(0, "a", pa.array([1, 2, 3])), r".*column 'a' is int64, declared as int32"),
+        (FIRST.select(["s"]), r".*column 'a', declared as int32, is missing; it has 's'"),
+        (FIRST.select(["s", "a"]), r".*columns come in the order \['s', 'a'\], declared as \['a', 's'\]"),
     ],
 )
 def test_a_source_must_keep_what_it_declares(table: pa.Table, message: str) -> None:
