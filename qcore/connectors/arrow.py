@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.connectors.alignment import Alignment, logical_schema, passes
-from qcore.connectors.base import BatchStream, Split, TableStatistics, select_fields
+from qcore.connectors.base import BatchStream, Split, StoredTable, TableStatistics, select_fields
 from qcore.connectors.column_samples import SampledStatistics
 from qcore.connectors.soundness import (
     TRUST_EVERYTHING,
@@ -47,7 +47,7 @@ class ArrowSplit(Split):
     length: int
 
 
-class ArrowTable:
+class ArrowTable(StoredTable):
     """A pyarrow Table, which is never copied. Any thread may use it.
 
     Its rows are checked when they are first read (see soundness), unless it is `trusted`.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 
 from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Expr
 from qcore.record import record
+
+if TYPE_CHECKING:
+    from qcore_ext.data.stored_rows import StoredRows
 
 
 @record(frozen=True)
@@ -167,6 +171,14 @@ class Table(Protocol):
 
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Start reading a split, in batches of about `batch_rows` rows. Rows that fail `filter` may be included."""
+
+
+class StoredTable(ABC):
+    """The base of tables in memory whose rows drivers can read without the GIL. Such a class is also a Table."""
+
+    @abstractmethod
+    def stored_rows(self, columns: tuple[str, ...]) -> StoredRows | None:
+        """Return the rows of these columns for drivers. None: this selection must be read through splits."""
 
 
 def table_version(table: Table) -> Hashable | None:

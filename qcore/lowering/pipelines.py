@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from qcore.connectors.base import StoredTable
 from qcore.connectors.streams import stream_of_values
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
@@ -70,8 +71,7 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 
 def _stored_rows(scan: p.Scan) -> StoredRows | None:
     """The rows of a table in memory as drivers read them without the GIL; None if splits must be opened."""
-    stored = getattr(scan.source, "stored_rows", None)
-    return None if stored is None else stored(scan.columns)
+    return scan.source.stored_rows(scan.columns) if isinstance(scan.source, StoredTable) else None
 
 
 class Lowering:

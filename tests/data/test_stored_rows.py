@@ -165,7 +165,7 @@ def test_tables_store_what_drivers_read_as_it_is() -> None:
 
 
 def test_scans_of_tables_read_stored_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lowering uses a source's stored_rows if it has them, and opens splits otherwise. Both give the same rows."""
+    """Lowering calls stored_rows of a StoredTable, and opens the splits of other tables."""
     given: list[StoredRows | None] = []
     plain = ArrowTable.stored_rows
 
