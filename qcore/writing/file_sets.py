@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import stat
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,23 @@ import pyarrow as pa
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError
 from qcore.expression.types import plain
 from qcore_ext.ground.fault import fault_site
+
+
+class Producers:
+    """Counts the operators that write to the same files, until all are done. Any thread may call it."""
+
+    def __init__(self, n: int) -> None:
+        self._n_left = n
+        self._lock = threading.Lock()
+        #: Whether all operators that are done have finished. Otherwise the files are not complete.
+        self.all_finished = True
+
+    def count_done(self, finished: bool) -> bool:
+        """Count an operator as done. Returns whether it was the last one."""
+        with self._lock:
+            self.all_finished = self.all_finished and finished
+            self._n_left -= 1
+            return self._n_left <= 0
 
 
 def local_path(path: Any, where: str) -> str:

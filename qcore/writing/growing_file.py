@@ -42,7 +42,7 @@ class RowsWriter(Protocol):
 Batches = Generator[pa.RecordBatch, None, None]
 
 
-class FileFormat(Protocol):
+class WriteFormat(Protocol):
     """How the files of one write are written, and how their segments are read again."""
 
     def open(self, path: str, schema: pa.Schema, account: Account) -> RowsWriter:
@@ -162,14 +162,14 @@ class GrowingFile:
         The file's name.
     schema : GrowingSchema
         The schema of all files of the write.
-    format : FileFormat
+    format : WriteFormat
         How it is written.
     account : Account
         Pays for converted rows.
     """
 
     def __init__(
-        self, staging: StagingFolder, name: str, schema: GrowingSchema, format: FileFormat, account: Account
+        self, staging: StagingFolder, name: str, schema: GrowingSchema, format: WriteFormat, account: Account
     ) -> None:
         self._staging = staging
         self._schema = schema

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.errors import ExecutionError
-from qcore.writing.file_sets import match_file_schema, writing
+from qcore.writing.file_sets import Producers, match_file_schema, writing
 from qcore.writing.page_layout import BYTE_NANOS, PAGE_ROWS_MAX, PageLayout
 from qcore_ext.ground.fault import fault_site
 
@@ -149,8 +149,7 @@ class PageFileWriter:
         self._file: Any = None
         self._pages: list[Page] = []
         self._n_bytes = 0
-        self._n_producers = n_producers
-        self._complete = True
+        self._producers = Producers(n_producers)
         self._process = os.getpid()
 
     def hashes_of(self, memory: Account) -> KeyHashes | None:
@@ -237,13 +236,10 @@ class PageFileWriter:
 
     def producer_done(self, finished: bool) -> None:
         """Count an operator as done. After the last one the file is complete if all have `finished`."""
-        with self._lock:
-            self._complete = self._complete and finished
-            self._n_producers -= 1
-            if self._n_producers > 0:
-                return
+        if not self._producers.count_done(finished):
+            return
         try:
-            if self._complete:
+            if self._producers.all_finished:
                 for partition in sorted(self._held):
                     self._write_rows(partition, self._held.pop(partition).batches)
                 self._write_hashes()

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import QcoreError
-from qcore.writing.file_sets import StagingFolder, writing
+from qcore.writing.file_sets import Producers, StagingFolder, writing
 from qcore.writing.growing_file import ArrowFormat, GrowingFile, GrowingSchema
 from qcore_ext.ground.fault import fault_site
 from qcore_ext.ground.memory import Account
@@ -130,9 +130,7 @@ class PartitionFiles:
             for partition in range(n_partitions)
         ]
         self._locks = [threading.Lock() for _ in range(n_partitions)]
-        self._lock = threading.Lock()
-        self._n_producers = n_producers
-        self._complete = True
+        self._producers = Producers(n_producers)
 
     def bind(self, schema: Any) -> None:
         """Learn the schema of the pages that a producer may write from now on."""
@@ -146,13 +144,10 @@ class PartitionFiles:
 
     def producer_done(self, finished: bool) -> None:
         """Count an operator as done. After the last one the folder appears if all have `finished`."""
-        with self._lock:
-            self._complete = self._complete and finished
-            self._n_producers -= 1
-            if self._n_producers > 0:
-                return
+        if not self._producers.count_done(finished):
+            return
         try:
-            if self._complete:
+            if self._producers.all_finished:
                 self._commit()
         finally:
             self._drop()

@@ -12,7 +12,7 @@ import pytest
 
 from qcore.errors import MemoryLimitError, SchemaChangeError
 from qcore.writing.file_sets import StagingFolder
-from qcore.writing.growing_file import ArrowFormat, FileFormat, GrowingFile, GrowingSchema, union_of, widen_rows
+from qcore.writing.growing_file import ArrowFormat, GrowingFile, GrowingSchema, WriteFormat, union_of, widen_rows
 from qcore.writing.table_write import ParquetFormat
 from qcore_ext.ground.memory import Account
 
@@ -38,7 +38,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
-def test_rows_keep_their_order(format: FileFormat, tmp_path: Path) -> None:
+def test_rows_keep_their_order(format: WriteFormat, tmp_path: Path) -> None:
     """D6: narrower rows go to the file as it is, wider rows to a new segment. The final file has all rows in order."""
     staging, schema, account = StagingFolder(str(tmp_path / "out")), GrowingSchema(SCHEMA), Account()
     file = GrowingFile(staging, "one", schema, format, account)
@@ -70,7 +70,7 @@ def test_rows_keep_their_order(format: FileFormat, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
-def test_a_file_is_closed_when_its_segments_cannot_be_read(format: FileFormat, tmp_path: Path) -> None:
+def test_a_file_is_closed_when_its_segments_cannot_be_read(format: WriteFormat, tmp_path: Path) -> None:
     """D9: the error is raised, and the file that was begun is closed."""
     staging, schema = StagingFolder(str(tmp_path / "out")), GrowingSchema(SCHEMA)
     file = GrowingFile(staging, "one", schema, format, Account())
