@@ -46,7 +46,7 @@ class Blocked:
     future: Any
 
 
-class Bound:
+class SchemaMethods:
     """The schema methods of all operators written in Python."""
 
     def bind(self, schema: pa.Schema) -> None:
@@ -57,7 +57,7 @@ class Bound:
         return schema
 
 
-class Operator(Bound):
+class Operator(SchemaMethods):
     """An operator that takes batches and returns batches. Each instance belongs to one driver.
 
     One thread calls it at a time, not always the same one. The driver calls is_blocked, is_finishing and get_output in
@@ -254,7 +254,7 @@ PollPull.PENDING = PollPull("PENDING")
 PollPull.EXHAUSTED = PollPull("EXHAUSTED")
 
 
-class PolledOperator(Bound):
+class PolledOperator(SchemaMethods):
     """One object for all partitions. Everything that changes is in the global state and the local states."""
 
     def init_global_state(self, cx: Context) -> Any:
@@ -312,7 +312,7 @@ class SourceOperator(PolledOperator):
         raise TypeError(f"{type(self).__name__} has no poll_pull()")
 
 
-class StatelessOperator(Bound):
+class StatelessOperator(SchemaMethods):
     """Makes at most one batch of each batch and keeps no state. One object serves all partitions.
 
     Examples
@@ -341,7 +341,7 @@ class IterOutcome(enum.Enum):
     NOT_YET = "no rows now; an iterator that gets this from its child returns it"
 
 
-class BatchIterator(Bound):
+class BatchIterator(SchemaMethods):
     """An operator as an iterator over its input. Each instance belongs to one driver.
 
     Attributes

@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
+# Of one class in Python. Lowering has the most: one method for nearly every kind of node.
+METHODS_MAX = 45
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
 # Participles with another form than the verb. Others of the kind, such as `read` or `split`, are verbs too.
 IRREGULAR_PARTICIPLES = {
@@ -103,6 +105,13 @@ def python_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from python_imports(node)
 
 
+def named_modules(path: Path, known: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and module of every text that is the name of a module: it is for import_module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in known:
+            yield node.lineno, node.value
+
+
 def resolve(module: str, known: set[str]) -> str | None:
     """The module that a dotted import refers to."""
     while module:
@@ -152,6 +161,27 @@ def test_rooms_import_downwards() -> None:
         if module.split(".")[0] == target.split(".")[0] and ranks[room(target)] > ranks[room(module)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+# Rooms that import a later room by its name, when a user passes an object of pyspark: without pyspark it cannot be
+# imported.
+NAMED_UPWARDS = {("qcore.connectors", "qcore.spark"), ("qcore.session", "qcore.spark")}
+
+
+def test_modules_in_texts_are_in_earlier_rooms() -> None:
+    """import_module hides an import from the rules above, so a module's name in a text counts as an import."""
+    ranks = rooms()
+    files = package_files(".py")
+    known = {module_name(path) for path in files}
+    found = {
+        (room(module_name(path)), room(module)): f"{where(path, line)} names {module}"
+        for path in files
+        for line, module in named_modules(path, known)
+        if ranks[room(module)] > ranks[room(module_name(path))]
+    }
+    wrong = [text for pair, text in found.items() if pair not in NAMED_UPWARDS]
+    assert not wrong, "\n".join(wrong)
+    assert not NAMED_UPWARDS - found.keys(), f"nobody needs these exceptions: {NAMED_UPWARDS - found.keys()}"
 
 
 def test_modules_do_not_import_in_circles() -> None:
@@ -265,6 +295,18 @@ def test_files_and_functions_are_short() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_classes_have_a_bounded_number_of_methods() -> None:
+    """A class is measured by its methods and not by its lines, so that no class is cut into bases to fit a limit."""
+    wrong = []
+    for path in package_files(".py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                n = sum(isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) for part in node.body)
+                if n > METHODS_MAX:
+                    wrong.append(f"{where(path, node.lineno)} {node.name} has {n} methods")
+    assert not wrong, "\n".join(wrong)
+
+
 def functions(lines: list[str]) -> Iterator[tuple[int, str, int]]:
     """First line, name and length of every function, by indentation, so that it works for Cython too."""
     head = re.compile(r"(\s*)(?:async )?(?:def|cdef(?! class)|cpdef)\b.*?\b(\w+)\(")
@@ -350,6 +392,21 @@ def test_names_of_structs_and_classes_are_unique() -> None:
             places.setdefault(name, set()).add(module_name(path))
     wrong = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
     assert not wrong, wrong
+
+
+# Plan nodes whose operator has the same name and is written in Python.
+NODES_AND_OPERATORS = {"TableWrite"}
+
+
+def test_names_of_classes_in_python_are_unique() -> None:
+    """Each name of qcore means one thing, as in the engine."""
+    found: dict[str, set[str]] = {}
+    for path in package_files(".py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).add(module_name(path))
+    wrong = {name: sorted(modules) for name, modules in found.items() if len(modules) > 1}
+    assert wrong.keys() == NODES_AND_OPERATORS, wrong
 
 
 def test_classes_are_whole() -> None:

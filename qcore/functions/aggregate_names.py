@@ -42,7 +42,7 @@ class AddAggregate(Protocol):
 
 
 @record(frozen=True)
-class _Aggregation:
+class _WrittenCall:
     """A call as it was written, from which builders make expressions."""
 
     name: str
@@ -71,7 +71,7 @@ class _Aggregation:
             f"make_timestamp(cast({self.name}(epoch_us(x)) as bigint)){more}"
         )
 
-    def where(self, *conditions: Bound) -> _Aggregation:
+    def where(self, *conditions: Bound) -> _WrittenCall:
         """The same call over only the rows for which these conditions are true."""
         given = [*conditions] if self.filter is None else [self.filter, *conditions]
         return replace(self, filter=given[0] if len(given) == 1 else bind_call("and", given))
@@ -81,19 +81,19 @@ class _Aggregation:
         return self.call("array_agg", self.arguments[0])
 
 
-_Build = Callable[[_Aggregation], Bound]
+_Build = Callable[[_WrittenCall], Bound]
 
 
 def _plain(function: str) -> _Build:
     return lambda of: of.call(function, *of.arguments)
 
 
-def _sum(of: _Aggregation) -> Bound:
+def _sum(of: _WrittenCall) -> Bound:
     (value,) = of.arguments
     return of.call("sum", cast(value, INT64) if pa.types.is_boolean(value.type) else value)
 
 
-def _average(of: _Aggregation) -> Bound:
+def _average(of: _WrittenCall) -> Bound:
     """The mean. For dates, timestamps and times of day it is a time in microseconds, or nanoseconds if they are.
 
     As in DuckDB it is the nearest such time. A half is rounded down, and the mean of times before 1970 towards 1970.
@@ -122,7 +122,7 @@ def _fine(type_: pa.DataType) -> pa.DataType:
     return pa.time64("us") if pa.types.is_time32(type_) else type_
 
 
-def _count_if(of: _Aggregation) -> Bound:
+def _count_if(of: _WrittenCall) -> Bound:
     (condition,) = of.arguments
     truth = condition if pa.types.is_boolean(condition.type) else bind_cast(condition, pa.bool_(), of.dialect)
     if of.distinct:
@@ -133,14 +133,14 @@ def _count_if(of: _Aggregation) -> Bound:
     return of.call("sum", cast(truth, INT64))
 
 
-def _count_distinct(of: _Aggregation) -> Bound:
+def _count_distinct(of: _WrittenCall) -> Bound:
     return replace(of, distinct=True).call("count", *of.arguments)
 
 
 def _of_list(function: str, empty: Bound | None = None) -> _Build:
     """An aggregate that is a function of the list of all values."""
 
-    def build(of: _Aggregation) -> Bound:
+    def build(of: _WrittenCall) -> Bound:
         if is_null(of.arguments[0]):
             return constant(None)
         made = bind_call(function, [of.values()], of.dialect)
@@ -149,23 +149,23 @@ def _of_list(function: str, empty: Bound | None = None) -> _Build:
     return build
 
 
-def _exact_sum(of: _Aggregation) -> Bound:
+def _exact_sum(of: _WrittenCall) -> Bound:
     """The sum of floats, rounded only once at the end."""
     (value,) = of.arguments
     return engine_call("list_fsum", replace(of, arguments=(cast(value, FLOAT64),)).values())
 
 
-def _exact_average(of: _Aggregation) -> Bound:
+def _exact_average(of: _WrittenCall) -> Bound:
     total, count = _exact_sum(of), of.call("count", of.arguments[0])
     return engine_call("divide", total, cast(count, FLOAT64))
 
 
-def _geometric_mean(of: _Aggregation) -> Bound:
+def _geometric_mean(of: _WrittenCall) -> Bound:
     logarithm = bind_call("ln", of.arguments, of.dialect)
     return engine_call("exp", of.call("avg", logarithm))
 
 
-def _standard_error(of: _Aggregation) -> Bound:
+def _standard_error(of: _WrittenCall) -> Bound:
     deviation, count = of.call("stddev_pop", *of.arguments), of.call("count", *of.arguments)
     return derive_expr(lambda a, n: call("divide", a, Call("sqrt", (n,))), deviation, count)
 
@@ -180,7 +180,7 @@ def _extreme_of(descending: bool) -> _Build:
     Rows with a null value or key are ignored.
     """
 
-    def build(of: _Aggregation) -> Bound:
+    def build(of: _WrittenCall) -> Bound:
         value, key, *count = of.arguments
         rows, order = of.where(*_are_known(value, key)), [(key, descending, False)]
         return rows.call("first", value, order=order) if not count else _first_of(rows, value, order, count[0])
@@ -191,7 +191,7 @@ def _extreme_of(descending: bool) -> _Build:
 def _extreme(function: str, descending: bool) -> _Build:
     """max(x), or max(x, n): the n largest values."""
 
-    def build(of: _Aggregation) -> Bound:
+    def build(of: _WrittenCall) -> Bound:
         value, *count = of.arguments
         if not count:
             return of.call(function, value)
@@ -200,7 +200,7 @@ def _extreme(function: str, descending: bool) -> _Build:
     return build
 
 
-def _first_of(of: _Aggregation, value: Bound, order: Sequence[Order], count: Bound) -> Bound:
+def _first_of(of: _WrittenCall, value: Bound, order: Sequence[Order], count: Bound) -> Bound:
     n = literal_value(count)
     if not isinstance(n, int) or n < 1:
         raise PlanError(f"{of.name}: the number of values is a positive integer constant")
@@ -210,7 +210,7 @@ def _first_of(of: _Aggregation, value: Bound, order: Sequence[Order], count: Bou
 def _quantile(function: str) -> _Build:
     """A quantile. For a list of fractions the result is a list of quantiles, or null if there is no value."""
 
-    def build(of: _Aggregation) -> Bound:
+    def build(of: _WrittenCall) -> Bound:
         value, *rest = of.arguments
         if function == "median":
             return of.call("median", value)
@@ -237,7 +237,7 @@ def _fraction(value: Bound) -> Bound:
     return constant(float(number)) if isinstance(number, (Decimal, int)) else value
 
 
-def _string_agg(of: _Aggregation) -> Bound:
+def _string_agg(of: _WrittenCall) -> Bound:
     value, *between = of.arguments
     text = value if pa.types.is_string(plain(value.type)) else cast(value, STRING)
     return of.call("string_agg", text, *(between or (constant(","),)))
@@ -246,7 +246,7 @@ def _string_agg(of: _Aggregation) -> Bound:
 def _collect_values(distinct: bool) -> _Build:
     """Spark's collect_list: without nulls, and an empty list for no rows."""
 
-    def build(of: _Aggregation) -> Bound:
+    def build(of: _WrittenCall) -> Bound:
         (value,) = of.arguments
         rows = replace(of.where(*_are_known(value)), distinct=of.distinct or distinct)
         return engine_call("coalesce", rows.call("array_agg", value), constant([], pa.list_(value.type)))
@@ -354,7 +354,7 @@ def bind_aggregate(
         elif own not in ("string_agg", "array_agg"):
             raise PlanError(f"{name} takes no WITHIN GROUP; write its arguments in brackets")
     try:
-        return build(_Aggregation(name.lower(), given, distinct, filter, tuple(order), add, dialect))
+        return build(_WrittenCall(name.lower(), given, distinct, filter, tuple(order), add, dialect))
     except ValueError:
         n = len(given)
         raise PlanError(f"{name} does not take {n} argument{'s' if n != 1 else ''}") from None

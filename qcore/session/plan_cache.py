@@ -50,7 +50,7 @@ class CacheAnswer:
 
 
 @record(frozen=True)
-class _Entry:
+class _CachedPlan:
     """A plan, and the inputs that it was made from.
 
     `texts` are the query and the queries of the views that it may read, in lower case. `versions` are the versions of
@@ -91,7 +91,7 @@ class PlanCache:
     def __init__(self) -> None:
         self.hits = 0
         self.misses = 0
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _CachedPlan] = OrderedDict()
         #: Counts changes of tables and views. A plan is not kept if one of them changed during planning.
         self._changes = 0
         self._lock = ProcessLock()
@@ -157,7 +157,7 @@ class PlanCache:
         versions = [(table, table_version(table)) for table in tables.values()]
         if any(version is None for _, version in versions):
             return
-        entry = _Entry(query, tuple(text.lower() for text in texts), tuple(versions), tuple(listed))
+        entry = _CachedPlan(query, tuple(text.lower() for text in texts), tuple(versions), tuple(listed))
         with self._lock:
             if state != self._changes:
                 return

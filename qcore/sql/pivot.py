@@ -329,7 +329,7 @@ def _groups(binder: Binder, group: Any, context: BindContext) -> list[Named]:
 
 
 @record(frozen=True)
-class _Entry:
+class _UnpivotElement:
     """One element of UNPIVOT's list: a text for the column of names, and a value for each column of values."""
 
     name: str
@@ -384,21 +384,21 @@ def _list(binder: Binder, values: Sequence[tuple[str, Bound]]) -> Expr:
     return bind_call("list_value", [value for _, value in values], binder.dialect).expr
 
 
-def _entries(binder: Binder, node: Any, context: BindContext) -> list[_Entry]:
+def _entries(binder: Binder, node: Any, context: BindContext) -> list[_UnpivotElement]:
     node, alias = _split_alias(node)
     if is_star(node):
         return [
-            _Entry(item.shown, [item.value or binder.expression(item.node, context)])
+            _UnpivotElement(item.shown, [item.value or binder.expression(item.node, context)])
             for item in star_items(node, context.scope, binder.dialect)
         ]
     calls = columns_calls(node)
     if calls:
         chosen = each_column(node, calls, context.scope, binder.dialect)
-        return [_Entry(name, [binder.expression(one, context)]) for name, one in chosen]
+        return [_UnpivotElement(name, [binder.expression(one, context)]) for name, one in chosen]
     parts = _parts(node)
     values = [binder.expression(part, context) for part in parts]
     shown = [_column_text(binder, part, value, context) for part, value in zip(parts, values, strict=True)]
-    return [_Entry("_".join(shown) if alias is None else alias, values)]
+    return [_UnpivotElement("_".join(shown) if alias is None else alias, values)]
 
 
 def _column_text(binder: Binder, node: Any, value: Bound, context: BindContext) -> str:

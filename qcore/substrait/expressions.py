@@ -20,7 +20,7 @@ from qcore.plan.random_column import add_random_column
 from qcore.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
 from qcore.substrait.functions import bind_function
 from qcore.substrait.literals import read_literal
-from qcore.substrait.scope import Scope, Subquery
+from qcore.substrait.scope import FieldScope, OpenSubquery
 from qcore.substrait.standard_functions import choose_behaviours, standard_aggregate
 from qcore.substrait.types import read_type
 
@@ -28,7 +28,7 @@ from qcore.substrait.types import read_type
 _RETURN_NULL = 1
 DISTINCT = 2
 
-SubqueryReader = Callable[[Any, Scope], Bound]
+SubqueryReader = Callable[[Any, FieldScope], Bound]
 
 
 class WindowValues(Protocol):
@@ -58,10 +58,10 @@ class ExpressionReader:
         self.ids = ids
         self.names = names
         #: The subqueries around the expressions that are read, the outermost first.
-        self.subqueries: list[Subquery] = []
+        self.subqueries: list[OpenSubquery] = []
         #: The object that computes the window functions of the current projection; None: they are not allowed here.
         self.windows: WindowValues | None = None
-        self._readers: dict[str, Callable[[Any, Scope], Bound]] = {
+        self._readers: dict[str, Callable[[Any, FieldScope], Bound]] = {
             "selection": self.field,
             "literal": lambda message, scope: _bound(read_literal(message)),
             "scalar_function": self._scalar_function,
@@ -75,7 +75,7 @@ class ExpressionReader:
             "window_function": self._window_function,
         }
 
-    def read(self, message: Any, scope: Scope) -> Bound:
+    def read(self, message: Any, scope: FieldScope) -> Bound:
         """The value of a Substrait Expression message."""
         kind = message.WhichOneof("rex_type")
         reader = self._readers.get(kind)
@@ -83,7 +83,7 @@ class ExpressionReader:
             raise PlanError(f"a Substrait expression of kind {kind or 'none'} is not supported yet")
         return reader(getattr(message, kind), scope)
 
-    def field(self, message: Any, scope: Scope) -> Bound:
+    def field(self, message: Any, scope: FieldScope) -> Bound:
         """The value of a FieldReference message."""
         if message.WhichOneof("reference_type") != "direct_reference":
             raise PlanError("masked field references are not supported")
@@ -122,13 +122,13 @@ class ExpressionReader:
             part = engine_call("struct_extract", value, _bound(read_literal(body.map_key)))
         return self._part(part, body.child) if body.HasField("child") else part
 
-    def _window_function(self, message: Any, scope: Scope) -> Bound:
+    def _window_function(self, message: Any, scope: FieldScope) -> Bound:
         if self.windows is None or scope.parameters:
             name = self.function_name(message.function_reference)
             raise PlanError(f"the window function {name} is outside a projection")
         return self.windows.read(message, message.partitions, message.sorts)
 
-    def _read_nested(self, message: Any, scope: Scope) -> Bound:
+    def _read_nested(self, message: Any, scope: FieldScope) -> Bound:
         """A struct, list or map constructor."""
         kind = message.WhichOneof("nested_type")
         body = getattr(message, kind or "struct")
@@ -148,7 +148,7 @@ class ExpressionReader:
             raise PlanError(f"function anchor {reference} is not declared in the plan's extensions")
         return name
 
-    def arguments(self, messages: Any, scope: Scope) -> list[Bound]:
+    def arguments(self, messages: Any, scope: FieldScope) -> list[Bound]:
         """The values of function arguments. Enum arguments become text."""
         result = []
         for message in messages:
@@ -161,7 +161,7 @@ class ExpressionReader:
                 raise PlanError(f"function arguments of kind {kind} are not supported")
         return result
 
-    def aggregate(self, message: Any, scope: Scope) -> tuple[str, list[Bound]]:
+    def aggregate(self, message: Any, scope: FieldScope) -> tuple[str, list[Bound]]:
         """Name and arguments of an AggregateFunction or WindowFunction message."""
         name, arguments = self.function_name(message.function_reference), self.arguments(message.arguments, scope)
         if self.is_standard:
@@ -171,7 +171,7 @@ class ExpressionReader:
             arguments = [] if arguments[0].expr.value is not None and message.invocation != DISTINCT else arguments
         return name, arguments
 
-    def _scalar_function(self, message: Any, scope: Scope) -> Bound:
+    def _scalar_function(self, message: Any, scope: FieldScope) -> Bound:
         name = self.function_name(message.function_reference)
         if not message.arguments and dropped_fields(message, FUNCTION_ARGUMENTS):
             raise PlanError(f"the arguments of {name} are written as before Substrait 0.20; use a newer producer")
@@ -189,7 +189,7 @@ class ExpressionReader:
             return derive(current_moment(moment_name(name), self.ids.began_nanos), [])
         return bind_function(name, arguments, self.is_standard, _choices(name, message))
 
-    def _lambda_call(self, name: str, messages: Sequence[Any], scope: Scope) -> Bound:
+    def _lambda_call(self, name: str, messages: Sequence[Any], scope: FieldScope) -> Bound:
         """A call whose second argument is a lambda."""
         if name not in LAMBDA_CALLS:
             raise PlanError(f"the function {name} is not supported yet")
@@ -207,11 +207,11 @@ class ExpressionReader:
         lists, n_parameters = self.read(messages[0].value, scope), len(function.parameters.types)
         return bind_lambda(name, lists, n_parameters, body, lambda: self.names.new("$element"))
 
-    def _cast(self, message: Any, scope: Scope) -> Bound:
+    def _cast(self, message: Any, scope: FieldScope) -> Bound:
         or_null = message.failure_behavior == _RETURN_NULL
         return bind_cast(self.read(message.input, scope), read_type(message.type), or_null=or_null)
 
-    def _if_then(self, message: Any, scope: Scope) -> Bound:
+    def _if_then(self, message: Any, scope: FieldScope) -> Bound:
         clauses = list(message.ifs)
         base: Bound | None = None
         # DataFusion writes `case x when …` with x as a first condition that has no value.
@@ -225,7 +225,7 @@ class ExpressionReader:
             branches.append((condition, self.read(clause.then, scope)))
         return bind_case(branches, self._else(message, scope))
 
-    def _switch(self, message: Any, scope: Scope) -> Bound:
+    def _switch(self, message: Any, scope: FieldScope) -> Bound:
         value = self.read(message.match, scope)
         branches = [
             (
@@ -236,15 +236,15 @@ class ExpressionReader:
         ]
         return bind_case(branches, self._else(message, scope))
 
-    def _else(self, message: Any, scope: Scope) -> Bound | None:
+    def _else(self, message: Any, scope: FieldScope) -> Bound | None:
         return self.read(getattr(message, "else"), scope) if message.HasField("else") else None
 
-    def _in(self, message: Any, scope: Scope) -> Bound:
+    def _in(self, message: Any, scope: FieldScope) -> Bound:
         value = self.read(message.value, scope)
         options = [self.read(option, scope) for option in message.options]
         return bind_in(value, options) if options else constant(False)
 
-    def _in_rows(self, message: Any, scope: Scope) -> Bound:
+    def _in_rows(self, message: Any, scope: FieldScope) -> Bound:
         """Whether several values are equal, in pairs, to those of one of the options."""
         values = [self.read(value, scope) for value in message.value]
         rows = [[self.read(part, scope) for part in option.fields] for option in message.options]

@@ -15,7 +15,7 @@ from qcore.plan.nodes import DependentJoin, Filter, NestedLoopJoin, PlanNode, Us
 from qcore.plan.schema import join_schema
 from qcore.record import record
 from qcore.substrait.expressions import ExpressionReader
-from qcore.substrait.scope import Relation, Scope, filter_rows
+from qcore.substrait.scope import FieldScope, ReadRelation, filter_rows
 
 _KINDS = {
     1: "inner",
@@ -50,9 +50,9 @@ class _Inputs:
     Subqueries in the conditions put nodes above `pairs`, the cross product of the inputs, in `scope`.
     """
 
-    left: Relation
-    right: Relation
-    scope: Scope
+    left: ReadRelation
+    right: ReadRelation
+    scope: FieldScope
     pairs: PlanNode
 
 
@@ -60,21 +60,21 @@ class JoinReader:
     """Reads the joins of one plan. `read` reads an input."""
 
     def __init__(
-        self, ids: NodeIds, names: ColumnNames, expressions: ExpressionReader, read: Callable[[Any], Relation]
+        self, ids: NodeIds, names: ColumnNames, expressions: ExpressionReader, read: Callable[[Any], ReadRelation]
     ) -> None:
         self._ids = ids
         self._names = names
         self._expressions = expressions
         self._read = read
 
-    def join(self, message: Any) -> Relation:
+    def join(self, message: Any) -> ReadRelation:
         """The relation of a JoinRel."""
         inputs = self._inputs(message)
         conditions = self._conditions(message.expression, inputs) if message.HasField("expression") else []
         kind = _KINDS.get(message.type, f"type {message.type}")
         return self._apply_post_filter(message, self._join(kind, inputs, conditions))
 
-    def physical_join(self, message: Any) -> Relation:
+    def physical_join(self, message: Any) -> ReadRelation:
         """The relation of a HashJoinRel or MergeJoinRel: keys, and further conditions."""
         inputs = self._inputs(message)
         conditions: list[Expr] = []
@@ -94,52 +94,52 @@ class JoinReader:
         kind = _PHYSICAL_KINDS.get(message.type, f"type {message.type}")
         return self._apply_post_filter(message, self._join(kind, inputs, conditions))
 
-    def nested_loop_join(self, message: Any) -> Relation:
+    def nested_loop_join(self, message: Any) -> ReadRelation:
         """The relation of a NestedLoopJoinRel."""
         inputs = self._inputs(message)
         conditions = self._conditions(message.expression, inputs) if message.HasField("expression") else []
         return self._join(_PHYSICAL_KINDS.get(message.type, f"type {message.type}"), inputs, conditions)
 
-    def cross(self, message: Any) -> Relation:
+    def cross(self, message: Any) -> ReadRelation:
         """The relation of a CrossRel."""
         inputs = self._inputs(message)
-        return Relation(inputs.pairs, inputs.scope.columns)
+        return ReadRelation(inputs.pairs, inputs.scope.columns)
 
     def _inputs(self, message: Any) -> _Inputs:
         left, right = self._read(message.left), self._read(message.right)
         schema = join_schema("inner", left.node.schema, right.node.schema)
         pairs = NestedLoopJoin(self._ids.new(), schema, left.node, right.node, "inner")
-        return _Inputs(left, right, Scope(pairs, left.columns + right.columns), pairs)
+        return _Inputs(left, right, FieldScope(pairs, left.columns + right.columns), pairs)
 
     def _conditions(self, message: Any, inputs: _Inputs) -> list[Expr]:
         predicate: Bound = self._expressions.read(message, inputs.scope)
         return [part for part in conjuncts(predicate.expr) if not (isinstance(part, Literal) and part.value is True)]
 
-    def _join(self, kind: str, inputs: _Inputs, conditions: Sequence[Expr]) -> Relation:
+    def _join(self, kind: str, inputs: _Inputs, conditions: Sequence[Expr]) -> ReadRelation:
         if kind not in _KINDS.values() or kind.endswith("single"):
             raise PlanError(f"{kind.replace('_', ' ')} joins are not supported yet")
         if kind == "inner" and inputs.scope.node is not inputs.pairs:
             node, condition = inputs.scope.node, conjunction(conditions)
             node = node if condition is None else Filter(self._ids.new(), node.schema, node, condition)
-            return Relation(node, inputs.scope.columns)
+            return ReadRelation(node, inputs.scope.columns)
         left_node, right_node = _with_subqueries(inputs.scope.node, inputs)
-        left, right = Relation(left_node, inputs.left.columns), Relation(right_node, inputs.right.columns)
+        left, right = ReadRelation(left_node, inputs.left.columns), ReadRelation(right_node, inputs.right.columns)
         if kind == "right_mark":
             kind, left, right = "mark", right, left
         mark = self._names.new("mark") if kind == "mark" else ""
         joined = make_join(self._ids, kind, left.node, right.node, conditions, mark)
         if kind in ("left_semi", "left_anti"):
-            return Relation(joined, left.columns)
+            return ReadRelation(joined, left.columns)
         if kind in ("right_semi", "right_anti"):
-            return Relation(joined, right.columns)
-        return Relation(joined, left.columns + ([mark] if kind == "mark" else right.columns))
+            return ReadRelation(joined, right.columns)
+        return ReadRelation(joined, left.columns + ([mark] if kind == "mark" else right.columns))
 
-    def _apply_post_filter(self, message: Any, joined: Relation) -> Relation:
+    def _apply_post_filter(self, message: Any, joined: ReadRelation) -> ReadRelation:
         if not message.HasField("post_join_filter"):
             return joined
         scope = joined.scope()
         predicate = self._expressions.read(message.post_join_filter, scope)
-        return Relation(filter_rows(self._ids, scope.node, predicate), joined.columns)
+        return ReadRelation(filter_rows(self._ids, scope.node, predicate), joined.columns)
 
 
 def _with_subqueries(above: PlanNode, inputs: _Inputs) -> tuple[PlanNode, PlanNode]:

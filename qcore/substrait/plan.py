@@ -15,7 +15,7 @@ from qcore.plan.result import PlanResult
 from qcore.plan.set_operations import cast_columns
 from qcore.substrait.messages import messages_within
 from qcore.substrait.relations import RelationReader
-from qcore.substrait.scope import Relation
+from qcore.substrait.scope import ReadRelation
 from qcore.substrait.types import OWN_TYPES, name_struct_fields, top_level_names
 
 
@@ -86,7 +86,7 @@ def _read_message(message: Any, schemas: Mapping[str, pa.Schema] | None) -> Plan
     return PlanResult(rename_result(reader.ids, read, names), names, reader.files)
 
 
-def _without_dependent_joins(reader: RelationReader, relation: Relation) -> PlanNode:
+def _without_dependent_joins(reader: RelationReader, relation: ReadRelation) -> PlanNode:
     return replace_dependent_joins(reader.exact(relation), reader.ids, reader.names)
 
 

@@ -17,13 +17,13 @@ from qcore.plan.schema import unknown
 from qcore.record import record
 from qcore.substrait.dropped import VIRTUAL_TABLE_ROWS, as_message, dropped_fields
 from qcore.substrait.literals import read_literal
-from qcore.substrait.scope import Scope
+from qcore.substrait.scope import FieldScope
 from qcore.substrait.types import read_type, top_level_names
 
 # The only column of rows without columns (`select 1`), because a batch has no rows without columns.
 _ROW = "$row"
 
-ReadExpression = Callable[[Any, Scope], Bound]
+ReadExpression = Callable[[Any, FieldScope], Bound]
 
 
 @record
@@ -117,7 +117,7 @@ def _virtual_table(message: Any, ids: NodeIds, names: ColumnNames, read: ReadExp
     types = [read_type(part) for part in message.base_schema.struct.types]
     row = pa.table({_ROW: pa.nulls(1, pa.bool_())})
     node = Values("", row.schema, row)
-    scope = Scope(node, [])
+    scope = FieldScope(node, [])
     rows: list[list[Expr]] = [
         [read(field, scope).expr for field in row.fields] for row in message.virtual_table.expressions
     ]

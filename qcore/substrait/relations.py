@@ -42,7 +42,7 @@ from qcore.substrait.dropped import (
 from qcore.substrait.expressions import DISTINCT, ExpressionReader
 from qcore.substrait.join_relations import JoinReader
 from qcore.substrait.reads import read_table
-from qcore.substrait.scope import Relation, Scope, filter_rows
+from qcore.substrait.scope import FieldScope, ReadRelation, filter_rows
 from qcore.substrait.subqueries import SubqueryReader
 from qcore.substrait.windows import WindowReader, read_order
 
@@ -75,7 +75,7 @@ class RelationReader:
         self._subqueries = SubqueryReader(self.ids, self.names, self.read, self.exact)
         self.expressions = ExpressionReader(functions, self._subquery, not by_datafusion, self.ids, self.names)
         joins = JoinReader(self.ids, self.names, self.expressions, self.read)
-        self._readers: dict[str, Callable[[Any], Relation]] = {
+        self._readers: dict[str, Callable[[Any], ReadRelation]] = {
             "read": self._read,
             "project": self._project,
             "filter": self._filter,
@@ -98,7 +98,7 @@ class RelationReader:
         self.subtrees: Sequence[Any] = ()
         self._references: dict[int, Shared] = {}
 
-    def read(self, message: Any) -> Relation:
+    def read(self, message: Any) -> ReadRelation:
         """The relation of a Rel message. A PlanError names the position in the plan."""
         check_planning()
         kind = message.WhichOneof("rel_type") or "relation without a kind"
@@ -112,7 +112,7 @@ class RelationReader:
         finally:
             self._path.pop()
 
-    def _read_rel(self, message: Any, kind: str) -> Relation:
+    def _read_rel(self, message: Any, kind: str) -> ReadRelation:
         reader = self._readers.get(kind)
         if reader is None:
             raise PlanError(f"the Substrait relation {kind} is not supported yet")
@@ -122,26 +122,26 @@ class RelationReader:
             mapping = body.common.emit.output_mapping
             if any(not 0 <= position < len(relation.columns) for position in mapping):
                 raise PlanError(f"columns {list(mapping)} are emitted of {len(relation.columns)}")
-            return Relation(relation.node, [relation.columns[position] for position in mapping])
+            return ReadRelation(relation.node, [relation.columns[position] for position in mapping])
         return relation
 
-    def exact(self, relation: Relation) -> PlanNode:
+    def exact(self, relation: ReadRelation) -> PlanNode:
         """A node with exactly the relation's columns. A repeated column gets a new name."""
         return exact_columns(self.ids, self.names, relation.node, relation.columns)
 
     # --- relations ---
 
-    def _read(self, message: Any) -> Relation:
+    def _read(self, message: Any) -> ReadRelation:
         table = read_table(message, self.schemas, self.ids, self.names, self.files, self.expressions.read)
         node = table.node
         # A best-effort filter needs no node: the plan filters again above.
         if message.HasField("filter"):
-            scope = Scope(node, table.all_columns)
+            scope = FieldScope(node, table.all_columns)
             predicate = self.expressions.read(message.filter, scope)
             node = filter_rows(self.ids, scope.node, predicate)
-        return Relation(node, table.columns)
+        return ReadRelation(node, table.columns)
 
-    def _project(self, message: Any) -> Relation:
+    def _project(self, message: Any) -> ReadRelation:
         child = self.read(message.input)
         scope = child.scope()
         wanted = (
@@ -166,19 +166,19 @@ class RelationReader:
         node = windows.node()
         columns = [computed[i][0] if i >= n_inputs else child.columns[i] for i in wanted]
         if all(isinstance(expr, Column) for _, expr in computed.values()):
-            return Relation(node, columns)
+            return ReadRelation(node, columns)
         expressions: dict[str, Expr] = {child.columns[i]: col(child.columns[i]) for i in wanted if i < n_inputs}
         expressions.update(computed[i] for i in wanted if i >= n_inputs)
         made = project(self.ids.new(), node, list(expressions), list(expressions.values()))
-        return Relation(made, columns)
+        return ReadRelation(made, columns)
 
-    def _filter(self, message: Any) -> Relation:
+    def _filter(self, message: Any) -> ReadRelation:
         child = self.read(message.input)
         scope = child.scope()
         predicate = self.expressions.read(message.condition, scope)
-        return Relation(filter_rows(self.ids, scope.node, predicate), child.columns)
+        return ReadRelation(filter_rows(self.ids, scope.node, predicate), child.columns)
 
-    def _aggregate(self, message: Any) -> Relation:
+    def _aggregate(self, message: Any) -> ReadRelation:
         child = self.read(message.input)
         scope = child.scope()
         written, sets = self._groupings(message)
@@ -231,7 +231,7 @@ class RelationReader:
             unit, id_ = 1 << len(keys), col(grouping_id or "")
             computed[set_ids] = Cast(Call("divide", (id_ - id_ % unit, lit(unit))), pa.int32())
             columns.append(set_ids)
-        return Relation(add_columns(self.ids.new(), node, computed) if computed else node, columns)
+        return ReadRelation(add_columns(self.ids.new(), node, computed) if computed else node, columns)
 
     def _groupings(self, message: Any) -> tuple[list[Any], list[list[int]]]:
         """Messages of key expressions, and for each set the positions of its keys among them."""
@@ -246,7 +246,7 @@ class RelationReader:
                 written.append(as_message(dropped, Expression))
         return written, sets
 
-    def _measure(self, message: Any, scope: Scope, calls: _Calls) -> Bound:
+    def _measure(self, message: Any, scope: FieldScope, calls: _Calls) -> Bound:
         function = message.measure
         if function.phase not in (0, 3):
             raise PlanError("aggregates in partial phases cannot be read; give the plan before it is made distributed")
@@ -256,7 +256,7 @@ class RelationReader:
         order = read_order(function.sorts, scope, self.expressions)
         return bind_aggregate(name, arguments, distinct=is_distinct, filter=where, order=order, add=calls.add)
 
-    def _sort(self, message: Any) -> Relation:
+    def _sort(self, message: Any) -> ReadRelation:
         child = self.read(message.input)
         scope = child.scope()
         keys: list[SortKey] = []
@@ -273,9 +273,9 @@ class RelationReader:
         node = scope.node
         if computed:
             node = add_columns(self.ids.new(), node, computed)
-        return Relation(OrderBy(self.ids.new(), node.schema, node, tuple(keys)), child.columns)
+        return ReadRelation(OrderBy(self.ids.new(), node.schema, node, tuple(keys)), child.columns)
 
-    def _fetch(self, message: Any) -> Relation:
+    def _fetch(self, message: Any) -> ReadRelation:
         child = self.read(message.input)
         scope = child.scope()
         limits: dict[str, int | None] = {"offset_expr": 0, "count_expr": None}
@@ -287,16 +287,16 @@ class RelationReader:
                 # -1 means all rows. It is a large number if the field is unknown.
                 limits[name] = dropped if 0 <= dropped < 1 << 63 else None
         node = Limit(self.ids.new(), child.node.schema, child.node, limits["count_expr"], limits["offset_expr"] or 0)
-        return Relation(node, child.columns)
+        return ReadRelation(node, child.columns)
 
-    def _limit(self, message: Any, scope: Scope) -> int | None:
+    def _limit(self, message: Any, scope: FieldScope) -> int | None:
         """A number of rows; None is all. A negative number means all rows: -1, or a number that overflowed."""
         value = self.expressions.read(message, scope).expr
         if not isinstance(value, Literal) or not (value.value is None or type(value.value) is int):
             raise PlanError("LIMIT and OFFSET take constants only")
         return value.value if value.value is None or value.value >= 0 else None
 
-    def _set(self, message: Any) -> Relation:
+    def _set(self, message: Any) -> ReadRelation:
         inputs = [self.exact(self.read(part)) for part in message.inputs]
         if len(inputs) < 2:
             raise PlanError(f"a set operation needs two inputs or more, not {len(inputs)}")
@@ -305,7 +305,7 @@ class RelationReader:
             row, true = self.names.new("row"), Literal(True, pa.bool_())
             inputs = [project(self.ids.new(), node, [row], [true]) for node in inputs]
         node = self._set_operation(message.op, inputs)
-        return Relation(node, [] if only_counted else list(node.schema.names))
+        return ReadRelation(node, [] if only_counted else list(node.schema.names))
 
     def _set_operation(self, op: int, inputs: list[PlanNode]) -> PlanNode:
         if op in (_UNION_DISTINCT, _UNION_ALL):
@@ -327,7 +327,7 @@ class RelationReader:
             first = make_set_operation(self.ids, self.names, kind, first, other)
         return first
 
-    def _exchange(self, message: Any) -> Relation:
+    def _exchange(self, message: Any) -> ReadRelation:
         """An exchange among the drivers of this process. Distribution to other processes is ignored."""
         child = self.read(message.input)
         kind = message.WhichOneof("exchange_kind")
@@ -337,14 +337,16 @@ class RelationReader:
             names = tuple(dict.fromkeys(key.name for key in keys if isinstance(key, Column)))
             if names:
                 node = LocalPartition(self.ids.new(), child.node.schema, child.node, "hash", names)
-                return Relation(node, child.columns)
+                return ReadRelation(node, child.columns)
         if kind == "round_robin":
-            return Relation(LocalPartition(self.ids.new(), child.node.schema, child.node, "round_robin"), child.columns)
+            return ReadRelation(
+                LocalPartition(self.ids.new(), child.node.schema, child.node, "round_robin"), child.columns
+            )
         if kind == "broadcast":
             raise PlanError("a broadcast exchange is not supported: this process would get every row once per target")
         return child
 
-    def _window(self, message: Any) -> Relation:
+    def _window(self, message: Any) -> ReadRelation:
         child = self.read(message.input)
         windows = WindowReader(self.expressions, self.names, child.scope())
         added = [
@@ -356,9 +358,9 @@ class RelationReader:
         if not all(isinstance(expr, Column) for expr in added):
             kept = child.columns
             node = project(self.ids.new(), node, [*kept, *names], [*map(col, kept), *added])
-        return Relation(node, [*child.columns, *names])
+        return ReadRelation(node, [*child.columns, *names])
 
-    def _top_n(self, message: Any) -> Relation:
+    def _top_n(self, message: Any) -> ReadRelation:
         if message.mode not in (0, 1):
             raise PlanError("a top-n with ties is not supported yet")
         ordered = self._sort(message)
@@ -367,9 +369,9 @@ class RelationReader:
             for name in ("offset", "count")
         ]
         node = Limit(self.ids.new(), ordered.node.schema, ordered.node, limits[1], limits[0] or 0)
-        return Relation(node, ordered.columns)
+        return ReadRelation(node, ordered.columns)
 
-    def _reference(self, message: Any) -> Relation:
+    def _reference(self, message: Any) -> ReadRelation:
         """A relation that is written once and used several times. Each use has its own columns."""
         ordinal = message.subtree_ordinal
         if not 0 <= ordinal < len(self.subtrees) or self.subtrees[ordinal] is None:
@@ -381,16 +383,16 @@ class RelationReader:
         if shared is not None:
             schema = pa.schema([field.with_name(self.names.new(field.name)) for field in shared.schema])
             node: PlanNode = SharedRead(self.ids.new(), schema, shared.id, tuple(shared.schema.names), shared)
-            return Relation(node, schema.names)
+            return ReadRelation(node, schema.names)
         self._path.append(name)
         try:
             part = self.exact(self.read(self.subtrees[ordinal]))
         finally:
             self._path.pop()
         self._references[ordinal] = shared = Shared(self.ids.number_word("part"), part.schema, part)
-        return Relation(shared, shared.schema.names)
+        return ReadRelation(shared, shared.schema.names)
 
-    def _subquery(self, message: Any, scope: Scope) -> Bound:
+    def _subquery(self, message: Any, scope: FieldScope) -> Bound:
         return self._subqueries.read(message, scope, self.expressions)
 
 

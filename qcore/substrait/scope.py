@@ -16,7 +16,7 @@ from qcore.record import record
 
 
 @record
-class Scope:
+class FieldScope:
     """The meaning of an expression's field references: `columns` has the column of `node` for each position, and
     `parameters` the values of the enclosing lambdas' parameters, the outermost lambda first.
 
@@ -45,12 +45,12 @@ class Scope:
 
 
 @record
-class Subquery:
+class OpenSubquery:
     """A subquery that is being read, in an expression at `scope`. `captured` has its outer columns by their columns of
     the scope.
     """
 
-    scope: Scope
+    scope: FieldScope
     captured: dict[str, str] = field(default_factory=dict)
 
     def outer(self, position: int, names: ColumnNames) -> Bound:
@@ -64,15 +64,15 @@ class Subquery:
 
 
 @record
-class Relation:
+class ReadRelation:
     """A relation that was read. `columns` are the names of its columns in `node`, which may have others too."""
 
     node: PlanNode
     columns: list[str]
 
-    def scope(self) -> Scope:
+    def scope(self) -> FieldScope:
         """The scope of expressions over this relation."""
-        return Scope(self.node, self.columns)
+        return FieldScope(self.node, self.columns)
 
 
 def filter_rows(ids: NodeIds, node: PlanNode, predicate: Bound) -> PlanNode:

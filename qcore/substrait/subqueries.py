@@ -15,7 +15,7 @@ from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import DependentJoin, PlanNode
 from qcore.plan.schema import join_schema
 from qcore.substrait.expressions import ExpressionReader
-from qcore.substrait.scope import Relation, Scope, Subquery
+from qcore.substrait.scope import FieldScope, OpenSubquery, ReadRelation
 
 _EXISTS = 1
 _ANY, _ALL = 1, 2
@@ -31,15 +31,15 @@ class SubqueryReader:
     """Reads the subqueries of one plan. `read_relation` reads a relation, and `exact` makes a node of its columns."""
 
     def __init__(
-        self, ids: NodeIds, names: ColumnNames, read_relation: Callable[[Any], Relation],
-        exact: Callable[[Relation], PlanNode],
+        self, ids: NodeIds, names: ColumnNames, read_relation: Callable[[Any], ReadRelation],
+        exact: Callable[[ReadRelation], PlanNode],
     ) -> None:  # fmt: skip
         self._ids = ids
         self._names = names
         self._read_relation = read_relation
         self._exact = exact
 
-    def read(self, message: Any, scope: Scope, expressions: ExpressionReader) -> Bound:
+    def read(self, message: Any, scope: FieldScope, expressions: ExpressionReader) -> Bound:
         """The value of a Subquery message, a column of the scope's node."""
         kind = message.WhichOneof("subquery_type")
         if kind == "scalar":
@@ -61,7 +61,7 @@ class SubqueryReader:
             return self._set_comparison(message.set_comparison, scope, expressions)
         raise PlanError(f"a subquery of kind {kind or 'none'} is not supported")
 
-    def _set_comparison(self, message: Any, scope: Scope, expressions: ExpressionReader) -> Bound:
+    def _set_comparison(self, message: Any, scope: FieldScope, expressions: ExpressionReader) -> Bound:
         """A comparison with ANY or ALL. ALL is that the opposite comparison is true for no row."""
         function = _COMPARISONS.get(message.comparison_op)
         if function is None or message.reduction_op not in (_ANY, _ALL):
@@ -72,8 +72,8 @@ class SubqueryReader:
             return self._compare_values(function, [value], scope, query, node)
         return bind_call("not", [self._compare_values(_OPPOSITES[function], [value], scope, query, node)])
 
-    def _inner(self, message: Any, scope: Scope, expressions: ExpressionReader) -> tuple[Subquery, PlanNode]:
-        query = Subquery(scope)
+    def _inner(self, message: Any, scope: FieldScope, expressions: ExpressionReader) -> tuple[OpenSubquery, PlanNode]:
+        query = OpenSubquery(scope)
         expressions.subqueries.append(query)
         try:
             return query, self._exact(self._read_relation(message))
@@ -81,7 +81,7 @@ class SubqueryReader:
             expressions.subqueries.pop()
 
     def _compare_values(
-        self, function: str, values: Sequence[Bound], scope: Scope, query: Subquery, node: PlanNode
+        self, function: str, values: Sequence[Bound], scope: FieldScope, query: OpenSubquery, node: PlanNode
     ) -> Bound:
         """Whether the comparison is true for a row of the subquery: true, false, or unknown among nulls."""
         if len(values) != len(node.schema):
@@ -90,7 +90,9 @@ class SubqueryReader:
         conditions = [bind_call(function, pair).expr for pair in zip(values, held, strict=True)]
         return self._join("null_aware_mark", scope, query, node, conditions)
 
-    def _join(self, kind: str, scope: Scope, query: Subquery, node: PlanNode, conditions: Sequence[Expr] = ()) -> Bound:
+    def _join(
+        self, kind: str, scope: FieldScope, query: OpenSubquery, node: PlanNode, conditions: Sequence[Expr] = ()
+    ) -> Bound:
         """Join the subquery to the scope's node. The value is the mark; a scalar subquery has its own."""
         left, mark = scope.node, ""
         known = {*left.schema.names, *node.schema.names}

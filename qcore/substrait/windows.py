@@ -12,7 +12,7 @@ from qcore.plan.nodes import PlanNode, WindowFrame
 from qcore.plan.window_calls import range_distance
 from qcore.plan.window_groups import Frame, SortValue, WindowFunction, WindowGroups
 from qcore.substrait.expressions import DISTINCT, ExpressionReader
-from qcore.substrait.scope import Scope
+from qcore.substrait.scope import FieldScope
 
 # (descending, nulls first) by SortDirection.
 DIRECTIONS = {0: (False, False), 1: (False, True), 2: (False, False), 3: (True, True), 4: (True, False)}
@@ -22,7 +22,7 @@ _ROWS, _RANGE = 1, 2
 class WindowReader:
     """Reads the window functions of one projection over the scope."""
 
-    def __init__(self, expressions: ExpressionReader, names: ColumnNames, scope: Scope) -> None:
+    def __init__(self, expressions: ExpressionReader, names: ColumnNames, scope: FieldScope) -> None:
         self._expressions = expressions
         self._scope = scope
         self._groups = WindowGroups(names, QCORE)
@@ -41,7 +41,7 @@ class WindowReader:
         return self._groups.node(self._expressions.ids, self._scope.node)
 
 
-def read_order(sorts: Any, scope: Scope, expressions: ExpressionReader) -> list[SortValue]:
+def read_order(sorts: Any, scope: FieldScope, expressions: ExpressionReader) -> list[SortValue]:
     """Values to order by, each with descending and nulls first."""
     for sort in sorts:
         if sort.direction not in DIRECTIONS:
