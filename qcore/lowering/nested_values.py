@@ -279,7 +279,7 @@ def _tags(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _source_columns(schema: pa.Schema) -> list[SourceColumn]:
-    """The place of each column."""
+    """For each column its name, and its number among the columns of that name."""
     seen: Counter[str] = Counter()
     made = []
     for name in schema.names:

@@ -22,7 +22,20 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.errors import PlanError, SchemaChangeError
-from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Lambda, Literal, children
+from qcore.expression.tree import (
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    In,
+    Lambda,
+    Literal,
+    children,
+    column_names,
+    walk,
+)
 from qcore.expression.types import as_decimal, common_type, is_list_of_any_layout, plain
 from qcore.functions import catalogue as functions
 from qcore.functions.arrow.list_statistics import LIST_STATISTICS
@@ -245,16 +258,10 @@ class _Comparison:
         return not in_rounds or _is_lossless(made[0].result, made[1].result)
 
 
-def _columns(expr: Expr) -> set[str]:
-    """The columns that an expression reads, those of lambdas too."""
-    found: set[str] = set()
-    waiting = [expr]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Column):
-            found.add(part.name)
-        waiting.extend([part.body] if isinstance(part, Lambda) else children(part))
-    return found
+def _columns(expr: Expr) -> frozenset[str]:
+    """The names of the columns that an expression reads, those of lambdas too."""
+    bodies = [_columns(part.body) for part in walk(expr) if isinstance(part, Lambda)]
+    return column_names(expr).union(*bodies)
 
 
 # --- types -----------------------------------------------------------------------------------------------------------

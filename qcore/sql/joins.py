@@ -203,7 +203,7 @@ def _view_rows(binder: Binder, function: Any, alias: Any, context: BindContext) 
     if str(name).lower() not in _EXPLODE:
         raise PlanError(
             f"LATERAL VIEW {str(name).lower()} is not supported; explode is, and UNNEST(…) WITH ORDINALITY AS "
-            "t(value, place) among the tables counts from 1"
+            "t(value, position) among the tables counts from 1"
         )
     if len(arguments or ()) != 1:
         raise PlanError(f"LATERAL VIEW {str(name).lower()} takes one list or map")

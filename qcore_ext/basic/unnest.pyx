@@ -7,7 +7,7 @@ dictionary columns: row numbers over a base. Output batches are bounded, however
 from libc.stdint cimport UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
-from qcore_ext.data.column cimport Column, column_constant_null, column_new_flat, column_take, columns_take
+from qcore_ext.data.column cimport NO_ROW, Column, column_constant_null, column_new_flat, column_take, columns_take
 from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.bitmap cimport bit_clear
@@ -22,7 +22,6 @@ from qcore_ext.ground.status import PlanError
 cdef enum:
     OUTPUT_ROWS = 32768
     LISTS_MAX = 16
-    NO_ROW = 0xFFFFFFFF         # index of a row that is null
 
 
 cdef class Unnest(Operator):

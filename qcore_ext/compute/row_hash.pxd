@@ -11,6 +11,8 @@ cdef enum:
     HASH_EXCHANGE_SHIFT = 32    # exchanges: the upper 32 bits times the number of partitions, divided by 2**32
     HASH_TAG_SHIFT = 32         # group tables: tags are bits 32 to 63
     HASH_RADIX_SHIFT = 40       # radix partitions: bits 40 to 47
+    HASH_FILTER_SHIFT = 32      # filters of keys: bits 0 to 31 choose a word, four numbers of 6 bits its bits
+    HASH_FILTER_BITS = 6
 
 # Write the hashes of n <= VECTOR_ROWS rows of a vector to `hashes`. If `combine` they are combined with the hashes
 # there. These have equal hashes: all nulls; -0.0 and 0.0; all NaNs; equal decimals of PHYS_I64 and PHYS_I128; equal

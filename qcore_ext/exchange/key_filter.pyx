@@ -7,19 +7,24 @@ A filter is an array of 64-bit words. A key sets four bits in one word: bits 0 t
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
+from qcore_ext.compute.row_hash cimport HASH_FILTER_BITS, HASH_FILTER_SHIFT
 from qcore_ext.ground.memory cimport Account, buffer_grow, buffer_new, buffer_unref
 
 cdef enum:
     FIRST_HASHES = 8192
     HASH_BYTES = 8
+    BITS_OF_A_KEY = 4
 
 
 cdef inline uint64_t bits_of(uint64_t hash) noexcept nogil:
     """The bits that a key sets in its word."""
-    return (
-        (<uint64_t> 1 << ((hash >> 32) & 63)) | (<uint64_t> 1 << ((hash >> 38) & 63))
-        | (<uint64_t> 1 << ((hash >> 44) & 63)) | (<uint64_t> 1 << ((hash >> 50) & 63))
-    )
+    cdef uint64_t bits = 0
+    cdef int _
+    hash >>= HASH_FILTER_SHIFT
+    for _ in range(BITS_OF_A_KEY):
+        bits |= <uint64_t> 1 << (hash & ((1 << HASH_FILTER_BITS) - 1))
+        hash >>= HASH_FILTER_BITS
+    return bits
 
 
 cdef inline uint64_t word_of(uint64_t hash, uint64_t n_words) noexcept nogil:

@@ -54,7 +54,7 @@ cdef class BatchSpool:
         mutex_destroy(&self.mutex)
 
     cdef const char* reserve(self) noexcept nogil:
-        """Make room for one more batch."""
+        """Reserve space for one more batch."""
         cdef int64_t capacity = max(<int64_t> 16, self.capacity * 2)
         cdef Batch** batches
         cdef int32_t* left_of

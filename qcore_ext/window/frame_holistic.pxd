@@ -19,7 +19,7 @@ from qcore_ext.window.frame_rows cimport FrameRows
 # Or *out is NULL, and result_rows[f] is the row of the argument with the result of frame f, or NO_ROW for null.
 # Arguments and filter of `input` are positions of `columns`, which are flat and canonical. Raises ExecutionError if a
 # result is too large.
-cdef int frame_values(
+cdef int frame_results(
     const FrameRows* frames, Column** columns, const CallCollection* call, const CallInput* input, CSchema* schema,
     int32_t field, uint32_t* result_rows, Column** out, MemoryAccount* account,
 ) except -1 nogil

@@ -32,7 +32,7 @@ from qcore_ext.aggregate.value_numbers cimport value_numbers
 from qcore_ext.window.frames cimport Stretches
 
 
-cdef int frame_values(
+cdef int frame_results(
     const FrameRows* frames, Column** columns, const CallCollection* call, const CallInput* input, CSchema* schema,
     int32_t field, uint32_t* result_rows, Column** out, MemoryAccount* account,
 ) except -1 nogil:

@@ -30,7 +30,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.window.frame_aggregates cimport aggregate_over_frames
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
-from qcore_ext.window.frame_holistic cimport frame_values
+from qcore_ext.window.frame_holistic cimport frame_results
 from qcore_ext.aggregate.group_output cimport output_for_types
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
 from qcore_ext.sort.order cimport SortOrder
@@ -473,7 +473,7 @@ cdef class Window(Operator):
                 )
                 return 0
             result_rows = buffer_new(self.account, frames.n_frames * sizeof(uint32_t))
-            frame_values(
+            frame_results(
                 &frames, self.columns, call.collection, call.input, self.result_schema, field,
                 <uint32_t*> result_rows.data, &call.base, self.account,
             )

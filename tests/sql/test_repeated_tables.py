@@ -16,7 +16,7 @@ from qcore.session.session import bind_sources
 from qcore.sql.bind import plan_query
 
 T = pa.table({"a": [1, 2, 3, None], "b": [10, 20, 30, 40]})
-#: What each table of a chain is made of, of the one before it.
+#: The query of each table of a chain, over the one before.
 STEPS = {
     "union": "select * from {0} union all select * from {0}",
     "join": "select x.a, y.b from {0} x join {0} y on x.a = y.a",
