@@ -44,9 +44,9 @@ BYTES_CONFS = {
     "spark.qcore.driver.bytes": "driver_bytes",
     "spark.qcore.partition.bytes": "partition_bytes",
 }
-# Bytes a second that one task writes to the exchange's folder, and reads. The slower, the more pages are compressed.
+# Bytes a second that one task writes to the exchange's folder and reads. If that is slow, more pages are compressed.
 SPEED_CONF = "spark.qcore.exchange.speed"
-# A local disk with its cache; and 10 Gbit/s shared by the eight cores of a machine.
+# The rate of a local disk with its cache, and of 10 Gbit/s shared by the eight cores of a machine.
 LOCAL_SPEED, SHARED_SPEED = 10**9, 125 * 10**6
 # Splits asked of a table for each task.
 SPLITS_PER_TASK = 8
@@ -103,24 +103,24 @@ class StageLoop:
     Parameters
     ----------
     session : pyspark.sql.SparkSession
-        Where the stages run.
+        The session that runs the stages.
     plan : PlanNode
         An optimized plan.
     settings : Settings
-        Those of the query.
+        The settings of the query.
     folder : QueryFolder
-        For what tasks write.
+        The folder for the files of tasks.
     """
 
     def __init__(self, session: Any, plan: p.PlanNode, settings: Settings, folder: QueryFolder) -> None:
-        #: What ran, and what runs.
+        #: The stages that ran or run.
         self.runs: list[StageRun] = []
         self._session = session
         self._plan = plan
         self._settings = settings
         self._folder = folder
         self._limits = limits_of(session)
-        #: Stages that run, with their jobs. Those of this process start one after another.
+        #: Stages that run, with their jobs. Stages of this process run one after another.
         self._running: list[tuple[StageRun, StageJob]] = []
         self._waiting: deque[tuple[StageRun, DriverJob]] = deque()
         self._cancelled = False
@@ -128,7 +128,7 @@ class StageLoop:
         self._news = threading.Event()
 
     def run(self, deadline: float | None) -> p.PlanNode:
-        """Run all stages; return what is left of the plan, which reads what they wrote.
+        """Run all stages. Return the rest of the plan, which reads their rows.
 
         A stage starts as soon as the stages whose rows it reads have ended.
 
@@ -257,7 +257,7 @@ class StageLoop:
                 close()
 
     def _is_small(self, stage: Stage, tasks: Sequence[TaskWork]) -> bool:
-        """Whether a stage reads so few bytes of files that a job of Spark would take longer than its work."""
+        """Whether a stage reads so few bytes of files that starting a job of Spark would take longer than its work."""
         if PARTITION in stage.reads.values() or not stage.reads:
             return False
         splits = [split for held in together(stage, tasks).splits.values() for split in held]
@@ -278,7 +278,7 @@ def together(stage: Stage, tasks: Sequence[TaskWork]) -> TaskWork:
 class SparkResult:
     """The rows of a query whose stages run on Spark. The stages run when the first row is read, and once.
 
-    What stages wrote is kept until close(), or until the result is freed: reading the result again reads it again.
+    The files of stages are kept until close(), or until the result is freed. Reading the result again reads them again.
 
     Attributes
     ----------
@@ -314,7 +314,7 @@ class SparkResult:
         yield from self._final()
 
     def _final(self) -> Result:
-        """The part of the query that runs in this process after its stages. Its timeout is the time that they left."""
+        """The part of the query that runs in this process after its stages, with the rest of the timeout."""
         timeout = self._settings.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -393,12 +393,12 @@ class SparkResult:
         return reader.__arrow_c_stream__(requested_schema)
 
     def explain(self, analyze: bool = False) -> str:
-        """Return the plan as text and, once they have run, the stages: sizes, times, where each ran.
+        """Return the plan as text and, after they have run, the stages with their sizes, times and hosts.
 
         Parameters
         ----------
         analyze : bool
-            Run the query first, and show what ran in this process at the end with its rows and times.
+            Run the query first, and show rows and times of the part that ran in this process.
 
         Raises
         ------
@@ -422,7 +422,7 @@ class SparkResult:
         return f"the first stages; the others are decided by the sizes of what these write:\n{first}"
 
     def stats(self) -> dict[str, Any]:
-        """Return what the stages did so far. Callable at any time.
+        """Return the counters of the stages so far. Callable at any time.
 
         Returns
         -------
@@ -448,7 +448,7 @@ class SparkResult:
             self._rest.cancel()
 
     def close(self) -> None:
-        """Stop the query, and remove what its stages wrote. DataFrames of to_spark() can no longer be read."""
+        """Stop the query, and remove the files of its stages. DataFrames of to_spark() can no longer be read."""
         self.cancel()
         with self._lock:
             self._is_closed = True

@@ -22,11 +22,11 @@ class DriverJob:
     stage : Stage
         The stage.
     work : TaskWork
-        All that it reads.
+        The splits and tables that it reads.
     path : str
         The page file to write.
     settings : Settings
-        Those of the query.
+        The settings of the query.
     on_done : callable
         Is called, in any thread, when the task has ended.
     """
@@ -62,7 +62,7 @@ class DriverJob:
             nanos = time.perf_counter_ns() - started
             self._report = TaskReport(0, output.file, "", 0, 0, given.threads, nanos, without_drivers(output.stats))
         except BaseException as error:  # raised by result()
-            # Without its frames, which would keep alive what they refer to.
+            # The traceback is dropped, because its frames keep objects alive.
             self._error = error.with_traceback(None)
         finally:
             self._task = None

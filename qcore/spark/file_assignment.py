@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from qcore.connectors.base import Split
 
-# What a task should read at least, if others can read the rest: a Spark task takes as long to start as 20 MB to read.
+# The fewest bytes of a task, if there are several. Starting a Spark task takes as long as reading 20 MB.
 TASK_BYTES_MIN = 16 << 20
-# The bytes of a split that does not tell how many it has.
+# The assumed bytes of a split of unknown size.
 UNKNOWN_BYTES = 1 << 20
 
 
 def split_bytes(split: Split) -> int | None:
-    """Return the bytes of a split; None if it does not know them."""
+    """Return the bytes of a split. None: unknown."""
     for name in ("n_bytes", "length"):
         value = getattr(split, name, None)
         if value is not None:
@@ -23,7 +23,7 @@ def split_bytes(split: Split) -> int | None:
 
 
 def bytes_of_splits(splits: Sequence[Split]) -> list[int]:
-    """Return the bytes of each split. A split that does not know them counts as the mean of the others."""
+    """Return the bytes of each split. For a split of unknown size this is the mean of the others."""
     known = [split_bytes(split) for split in splits]
     told = [n_bytes for n_bytes in known if n_bytes is not None]
     mean = sum(told) // len(told) if told else UNKNOWN_BYTES

@@ -1,8 +1,8 @@
 """Divides a plan into stages: the parts that tasks can run now, and the rest, which needs their output.
 
-What a stage's tasks wrote becomes a table (qcore.spark.page_files.PagesTable), and a Scan of it takes the place of the
-part that was computed. So every stage is an ordinary plan over tables, and a plan is done when next_stages() returns no
-more: what is left runs in the driver process.
+The rows that a stage's tasks wrote become a table (qcore.spark.page_files.PagesTable). A Scan of it replaces the part
+of the plan that was computed. Every stage is an ordinary plan over tables. When next_stages() returns no more stages,
+the rest of the plan runs in the driver process.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def next_stages(
     Parameters
     ----------
     plan : PlanNode
-        An optimized plan whose scans have sources, or what with_output() returned.
+        An optimized plan whose scans have sources, or a plan that with_output() returned.
     limits : Limits, optional
-        Sizes that decide; by default Limits().
+        The limits of sizes, by default Limits().
     first_number : int
         The number of the first stage.
     under_way : collection of str
@@ -106,7 +106,7 @@ def _expand_node(node: p.PlanNode) -> p.PlanNode:
 
 
 def _fits_here(plan: p.PlanNode, limits: Limits) -> bool:
-    """Whether all leaves are rows that stages wrote or that this process holds, and few."""
+    """Whether all leaves are few rows, which stages wrote or this process holds."""
     n_bytes = 0
     for node in plan.walk():
         if isinstance(node, p.Values):
@@ -124,7 +124,7 @@ def _fits_here(plan: p.PlanNode, limits: Limits) -> bool:
 
 
 def _is_rest(plan: p.PlanNode) -> bool:
-    """Whether the plan is a chain of nodes over rows that were gathered: one task would do what this process can."""
+    """Whether the plan is a chain of nodes over one partition, so that one task would do all of its work."""
     node = plan
     while not isinstance(node, p.Scan):
         if len(node.children) != 1:

@@ -35,7 +35,7 @@ _PLAIN = {
     pa.date32(): "date",
     pa.null(): "void",
 }
-# Types that Spark lacks, with the smallest of its types that has all their values.
+# Types that Spark lacks, each with the smallest of Spark's types that has all its values.
 _WIDER = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),

@@ -24,7 +24,7 @@ from qcore.expression.tree import Expr
 from qcore.record import record
 from qcore.writing.page_file import Page, PageFile, read_pages
 
-# Bytes of pages in one split: enough that opening a file does not count, few enough that drivers end together.
+# Bytes of pages in one split. Opening a file takes little beside reading them, and drivers end at about one time.
 SPLIT_BYTES = 4 << 20
 
 
@@ -90,7 +90,7 @@ class PagesTable:
         return sum(page.n_bytes for file in self.files for page in file.pages)
 
     def without_files(self) -> PagesTable:
-        """Return the same table without its files: tasks get their splits, and need no list of all files."""
+        """Return the table without its files. Tasks get their splits instead of a list of all files."""
         return PagesTable(self.schema, (), self.n_partitions, self.keys)
 
     def statistics(self) -> TableStatistics:
@@ -197,7 +197,7 @@ class QueryFolder:
     def close(self) -> None:
         """Remove the folder and its files. Calling it again has no effect.
 
-        What cannot be removed now is removed by sweep() later.
+        Files that cannot be removed now are removed by sweep() later.
         """
         self._remove()
 
@@ -211,8 +211,8 @@ class QueryFolder:
 def sweep(parent: str) -> list[str]:
     """Remove the folders of queries whose process has ended on this host, and return their paths.
 
-    So are folders of this process that could not be removed before. Folders of other hosts, of other users and of
-    processes that run are left.
+    Folders of this process that could not be removed before are removed too. Folders of other hosts, of other users and
+    of running processes are left.
     """
     removed = [path for path in list(_LEFT) if os.path.dirname(path) == parent and _is_removed(path)]
     try:

@@ -25,7 +25,7 @@ FORMAT = 1
 # The format, the lengths of the header and of the plan, and the plan's checksum.
 _FRAME = struct.Struct("<IIQI")
 
-# What a node does that only this process can do.
+# Nodes that run in this process only, with the reason.
 STAYS: dict[type[p.PlanNode], str] = {
     p.UserOperator: "an operator written in Python (also random() and uuid()) runs in this process only",
     p.UserSource: "a source written in Python is read in this process only",
@@ -33,13 +33,13 @@ STAYS: dict[type[p.PlanNode], str] = {
     p.CallbackSink: "a callback is called in this process only",
     p.TableWrite: "files are written by this process only",
 }
-# What a table has that only this process can read.
+# Tables that this process alone can read, with the reason.
 HELD = {ArrowTable: "its rows are in the memory of this process", StreamTable: "it is a stream of this process"}
 
 
 @record(frozen=True)
 class PlanHeader:
-    """What the bytes of a plan state about where they were made.
+    """The versions and settings of the process that wrote a plan's bytes.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def header_of(data: bytes) -> PlanHeader:
 
 
 def plan_from_bytes(data: bytes) -> p.PlanNode:
-    """Return the plan that plan_to_bytes() wrote. Only for bytes of one's own: unpickling may run any code.
+    """Return the plan that plan_to_bytes() wrote. The bytes must be trusted, because unpickling can run any code.
 
     Raises
     ------

@@ -205,7 +205,7 @@ class _FileSource:
         return _schema_of(self._leaf.requiredSchema(), self._partition_schema)
 
     def splits(self, schema: pa.Schema, stamps: dict[str, FileStamp]) -> Iterator[FileSplit]:
-        """Spark's sections; fills in what Spark knows of the files."""
+        """Spark's sections. Also notes the sizes and times of the files."""
         rdds = self._leaf.inputRDDs()
         if rdds.length() != 1 or rdds.head().getClass().getSimpleName() != "FileScanRDD":
             raise Untranslated("the files are not read by one FileScanRDD")
@@ -241,7 +241,7 @@ class _BatchSource:
         return _schema_of(self._scan.readDataSchema(), self._scan.readPartitionSchema())
 
     def splits(self, schema: pa.Schema, stamps: dict[str, FileStamp]) -> Iterator[FileSplit]:
-        """Spark's sections; fills in what Spark knows of the files."""
+        """Spark's sections. Also notes the sizes and times of the files."""
         partitions = self._leaf.inputPartitions()
         listed = [partitions.apply(i) for i in range(partitions.length())]
         return _splits(self._jvm, listed, self._scan.readPartitionSchema(), schema, self._index, stamps)
@@ -275,7 +275,7 @@ class _FolderValues:
     def of(self, url: str, text: str | None, files: Any, number: int) -> tuple[tuple[str, Any], ...]:
         """The values of a file, the one of that number among `files`. `text` is Spark's text of them, if it is known.
 
-        Only values that the text does not tell for certain are fetched, with some py4j calls.
+        Values that are ambiguous in the text are fetched with some py4j calls.
         """
         if not self._fields:
             return ()
@@ -291,7 +291,7 @@ class _FolderValues:
         return self._known[folder]
 
     def _of_text(self, text: str, folder: str) -> list[Any] | None:
-        """The values as Spark holds them, from their text; None: it does not tell them for certain."""
+        """The values as Spark holds them, from their text. None: the text is ambiguous."""
         texts = text.split(",")
         if len(texts) != len(self._fields):
             return None

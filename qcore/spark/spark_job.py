@@ -18,7 +18,7 @@ MESSAGE_LINES = 3
 RAISED = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt): ")
 # The first line of an error of qcore in a traceback: the class and the message.
 RAISED_BY_QCORE = re.compile(r"(?:qcore|qcore_ext)\.[\w.]*?(\w+): (.*)", re.DOTALL)
-# What Spark says of a task that failed too often.
+# Spark's message about a task that failed too often.
 LOST_TASK = re.compile(r"most recent failure: Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\w+)\): (.*)")
 JVM_TRACES = re.compile(r"\n\s*(?:at \w[\w.$]*\(|Driver stacktrace:|JVM stacktrace:)")
 
@@ -37,7 +37,7 @@ class SparkJob(Generic[T]):
     session : pyspark.sql.SparkSession
         A session, classic or of Spark Connect.
     description : str
-        What Spark's UI shows.
+        The text in Spark's UI.
     run : callable
         Runs the jobs and returns their result.
     on_done : callable
@@ -76,7 +76,7 @@ class SparkJob(Generic[T]):
                 self._session.sparkContext.setJobGroup(self.tag, self._description, True)
             self._result = run()
         except BaseException as error:  # raised by result()
-            # Without its frames, which would keep alive what the function refers to.
+            # The traceback is dropped, because its frames keep objects alive.
             self._error = error.with_traceback(None)
         finally:
             del run

@@ -1,4 +1,4 @@
-"""Cutting a plan into stages: what each node needs of its inputs, and which tasks have the rows that it needs."""
+"""Cutting a plan into stages: the rows that each node needs in one task, and the tasks that have them."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ NULL_AWARE = frozenset({"null_aware_anti", "null_aware_mark"})
 # Kinds that return no probe row without a match.
 DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right_anti"})
 
-# The hashes of keys that a task writes for a filter: at most so many, each of so many bytes.
+# The most hashes of keys that a task writes for a filter, and the bytes of a hash.
 HASHES_MAX, HASH_BYTES = 8 << 20, 8
 
 # Bytes of a string, for estimates.
 STRING_BYTES = 24
 
-# What no query on Spark may have; the plan of a stage ends in a sink.
+# Nodes that a query on Spark may not have. The plan of a stage ends in a sink.
 REFUSED: dict[type[p.PlanNode], str] = {
     **STAYS,
     p.Sink: "its rows go to this process only",
@@ -67,13 +67,13 @@ class Limits:
     broadcast_bytes : int
         A build side of at most as many bytes is read by every task. Joins that cannot be partitioned always do so.
     driver_bytes : int
-        What reads at most as many bytes of earlier stages runs in the driver process.
+        A part that reads at most as many bytes of earlier stages runs in the driver process.
     partition_bytes : int
-        Bytes of a partition that are aimed at, by estimates.
+        The wanted bytes of a partition, by estimates.
     partitions_max : int
-        Most partitions of a stage.
+        The largest number of partitions of a stage.
     byte_nanos : float
-        What a byte takes that one task writes and another reads, in ns. It decides whether pages are compressed.
+        The time in ns to write a byte in one task and read it in another. It decides whether pages are compressed.
     """
 
     n_tasks: int = 2
@@ -93,7 +93,7 @@ class Stage:
     number : int
         Its number within the query, for messages.
     plan : PartitionedOutput
-        What each task runs, without a path. Tables that stages wrote are in it without their files.
+        The plan of each task, without a path. Tables that stages wrote have no list of files in it.
     n_partitions : int
         Number of partitions that each task writes.
     keys : tuple of str
@@ -110,7 +110,7 @@ class Stage:
     replaces : str
         The id of the node that is replaced when the stage is done.
     above : PlanNode
-        What replaces it. Its scan with the id `scan` reads what the stage wrote.
+        The node that replaces it. Its scan with the id `scan` reads the rows of the stage.
     scan : str
         The id of that scan.
     filtered_by : PagesTable or None
@@ -218,7 +218,7 @@ def as_single(part: Part) -> Part:
 
 
 class Cutter:
-    """Cuts one plan. A part whose inputs are not there yet adds stages to `stages`, and is None.
+    """Cuts one plan. If the inputs of a part are not computed yet, stages are added to `stages`, and the part is None.
 
     A part that a running stage computes is None too; `under_way` has the ids of these nodes.
     """
@@ -327,7 +327,7 @@ class Cutter:
     # --- parts ---
 
     def ready(self, node: p.PlanNode) -> Part | None:
-        """The node as a part that tasks can run; None: stages come first."""
+        """The node as a part that tasks can run. None: stages must run first."""
         part = self.part(node)
         if part is not None and part.distribution == LOCAL:
             self.write(node, part)
@@ -335,7 +335,7 @@ class Cutter:
         return part
 
     def part(self, node: p.PlanNode) -> Part | None:
-        """The same, or a LOCAL part."""
+        """The node as a part that tasks can run, or as a LOCAL part. None: stages must run first."""
         known = self._known.get(id(node))
         if known is None:
             part = None if node.id in self._under_way else _PARTS[type(node)](self, node)
@@ -408,7 +408,7 @@ class Cutter:
         return None
 
     def _whole_groups(self, node: p.Aggregate, part: Part, keys: Sequence[str]) -> Part | None:
-        """Rows of a group in one task, for calls without partial states: the rows themselves are partitioned."""
+        """For calls without partial states: the rows are partitioned, so that all rows of a group are in one task."""
         if not keys and is_chain(part.plan) and is_gathered(leaf_of(part.plan)):
             single = as_single(part)
             return single.over(node.with_fields(child=single.plan))
@@ -460,7 +460,7 @@ class Cutter:
     # --- order ---
 
     def limit_rows(self, node: p.TopN | p.Limit) -> Part | None:
-        """The first rows of each task, then of these."""
+        """The first rows of each task, and then the first of these rows."""
         part = self.ready(node.child)
         if part is None:
             return None
@@ -556,7 +556,7 @@ class Cutter:
         return None if one is None or other is None else sides.join_parts(other, one)
 
     def _copy_build(self, sides: _Sides, build: Part | None) -> Part | None:
-        """The whole build side as a part for every task, if it is written and small, or if the join needs that."""
+        """The whole build side as a part for every task, if it is small or the join cannot be partitioned."""
         if build is None or build.distribution == LOCAL or not is_chain(build.plan):
             return None
         leaf = leaf_of(build.plan)
@@ -584,7 +584,7 @@ class Cutter:
             return sides.join_parts(probe, build)
         filtered_by = None
         if sides.kind in DROPS_UNMATCHED and is_chain(build.plan):
-            # Its keys are those of the table, under other names: filters and projections keep what rows have.
+            # The table has the keys, perhaps under other names. Filters and projections do not change them.
             filtered_by = leaf_of(build.plan).source
         self.write_narrow(
             sides.probe, probe, sides.find_needed(sides.probe), match, build.n_tasks, filtered_by=filtered_by
@@ -642,7 +642,7 @@ class _Sides:
 
 
 def _without_files(node: p.PlanNode) -> p.PlanNode:
-    """The plan with tables of stages that name no files: tasks get their splits."""
+    """The plan whose tables of stages have no list of files, because tasks get their splits."""
     if isinstance(node, p.Scan):
         source = node.source
         return node.with_fields(source=source.without_files()) if isinstance(source, PagesTable) else node

@@ -15,7 +15,7 @@ from qcore.spark.stage_parts import Stage
 from qcore.spark.stage_task import TaskReport
 from qcore.text_table import render_cells
 
-# Counters of which the largest of all tasks counts.
+# Counters for which the largest value of all tasks is shown.
 LARGEST = frozenset({"peak_bytes", "reserved_bytes"})
 WORDS_MAX = 6
 
@@ -33,9 +33,9 @@ class StageRun:
     on_driver : bool
         Whether the driver process runs it, as one task.
     reports : list of TaskReport
-        What its tasks reported, by partition; empty while they run.
+        The reports of its tasks, by partition. Empty while they run.
     table : PagesTable or None
-        What they wrote; None while they run.
+        The rows that they wrote. None while they run.
     wall_seconds : float
         How long the stage ran.
     started : float

@@ -16,16 +16,16 @@ from qcore.session.task import Task
 from qcore.spark.worker import TaskInput, TaskOutput, run_task
 from qcore.writing.page_file import PageFile
 
-# What qcore and pyarrow need of a worker's address space before the first row, and what is left to Python and Arrow.
+# The part of a worker's address space that qcore, pyarrow and Python need, and the least memory limit of a task.
 RESERVED_BYTES = 256 << 20
 LIMIT_BYTES_MIN = 128 << 20
-# How often a task looks whether its query still has a folder.
+# The time between two checks of a task whether the query's folder still exists.
 LOOK_SECONDS = 0.25
 
 
 @record(frozen=True)
 class StageWork:
-    """What all tasks of a stage share.
+    """The part of a task's input that all tasks of a stage share.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class StageWork:
     plan : bytes
         Its plan (qcore.spark.plan_bytes).
     folder : str
-        Where tasks write their files.
+        The folder for the files of tasks.
     memory_limit : int or None
-        Bytes that a task may use; None: no limit but that of its process.
+        Bytes that a task may use. None: only the process has a limit.
     batch_rows : int or None
         Rows of a batch that sources aim at; None: the default.
     """
@@ -50,7 +50,7 @@ class StageWork:
 
 @record(frozen=True)
 class TaskWork:
-    """What one task reads."""
+    """The part of a task's input that differs between tasks."""
 
     partition: int
     splits: dict[str, list[Split]]
@@ -58,7 +58,7 @@ class TaskWork:
 
 @record(frozen=True)
 class TaskReport:
-    """What a successful task reports.
+    """The report of a successful task.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class TaskReport:
     file : PageFile
         The file that it wrote.
     host, process
-        Where it ran.
+        The host and the process that ran it.
     attempt : int
         The number of its attempt, from 0.
     threads : int
@@ -75,7 +75,7 @@ class TaskReport:
     wall_nanos : int
         How long it ran.
     stats : dict
-        The value of Task.stats(), without that of single drivers.
+        The value of Task.stats(), without the counters of single drivers.
     """
 
     partition: int
@@ -152,7 +152,7 @@ def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
 
 
 def is_gone(folder: str) -> bool:
-    """Whether a folder does not exist. Another error, such as a network file system's, says nothing of that."""
+    """Whether a folder does not exist. Other errors, such as those of a network file system, do not mean that."""
     try:
         os.stat(folder)
     except FileNotFoundError:

@@ -91,11 +91,11 @@ def stage_job(
     session : pyspark.sql.SparkSession
         A session, classic or of Spark Connect.
     description : str
-        What Spark's UI shows.
+        The text in Spark's UI.
     work : StageWork
-        What the tasks share.
+        The part of the input that all tasks share.
     tasks : sequence of TaskWork
-        What each reads, in the order of their partitions.
+        The other part of each task's input, in the order of partitions.
     on_done : callable
         Is called, in the thread of the job, when it has ended.
     """

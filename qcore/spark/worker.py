@@ -22,7 +22,7 @@ from qcore.writing.page_file import PageFile
 
 @dataclass(frozen=True)
 class TaskInput:
-    """All that a task needs. It can be pickled.
+    """The input of a task. It can be pickled.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class TaskInput:
 
 @dataclass(frozen=True)
 class TaskOutput:
-    """What a successful task reports. It can be pickled.
+    """The report of a successful task. It can be pickled.
 
     Attributes
     ----------
