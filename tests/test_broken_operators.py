@@ -24,14 +24,14 @@ OTHER = pa.record_batch({"b": ["x"]})
 TYPE_CHANGED = pa.record_batch({"a": pa.array([1], pa.int32())})
 
 
-def make_bad(base: type, **methods: Any) -> Any:
+def make_broken(base: type, **methods: Any) -> Any:
     return type("Broken", (base,), methods)
 
 
 def source(**methods: Any) -> Callable[[], PlanBuilder]:
     """A polled source that returns GOOD once. The given methods replace its own."""
     given: dict[str, Any] = {"init_local_state": lambda self, cx, shared: [GOOD], "poll_pull": one_batch, **methods}
-    return lambda: PlanBuilder().source(make_bad(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
+    return lambda: PlanBuilder().source(make_broken(qcore.SourceOperator, **given)(), schema=GOOD.schema, id="culprit")
 
 
 def one_batch(self: Any, cx: Any, local: list[Any], shared: Any, partition: int) -> PollPull:
@@ -40,17 +40,17 @@ def one_batch(self: Any, cx: Any, local: list[Any], shared: Any, partition: int)
 
 def sink(**methods: Any) -> Callable[[], PlanBuilder]:
     given: dict[str, Any] = {"poll_push": lambda *_: PollPush.PUSHED, **methods}
-    return lambda: values().sink(make_bad(qcore.SinkOperator, **given)(), id="culprit")
+    return lambda: values().sink(make_broken(qcore.SinkOperator, **given)(), id="culprit")
 
 
 def stateless(**methods: Any) -> Callable[[], PlanBuilder]:
     given: dict[str, Any] = {"execute": lambda self, cx, batch: batch, **methods}
-    return lambda: values().operator(make_bad(qcore.StatelessOperator, **given)(), id="culprit")
+    return lambda: values().operator(make_broken(qcore.StatelessOperator, **given)(), id="culprit")
 
 
 def iterator(**methods: Any) -> Callable[[], PlanBuilder]:
     given: dict[str, Any] = {"next": passed_on, **methods}
-    return lambda: values().operator(make_bad(qcore.BatchIterator, **given), id="culprit")
+    return lambda: values().operator(make_broken(qcore.BatchIterator, **given), id="culprit")
 
 
 def passed_on(self: Any) -> IterOutcome:
@@ -61,7 +61,7 @@ def passed_on(self: Any) -> IterOutcome:
 
 def iterator_source(**methods: Any) -> Callable[[], PlanBuilder]:
     given: dict[str, Any] = {"left": 1, "next": counted_down, **methods}
-    return lambda: PlanBuilder().source(make_bad(qcore.BatchIterator, **given), schema=GOOD.schema, id="culprit")
+    return lambda: PlanBuilder().source(make_broken(qcore.BatchIterator, **given), schema=GOOD.schema, id="culprit")
 
 
 def counted_down(self: Any) -> IterOutcome:
@@ -72,12 +72,12 @@ def counted_down(self: Any) -> IterOutcome:
 
 def pushed_source(**methods: Any) -> Callable[[], PlanBuilder]:
     given: dict[str, Any] = {"is_finishing": lambda self: True, **methods}
-    return lambda: PlanBuilder().source(make_bad(qcore.Operator, **given), schema=GOOD.schema, id="culprit")
+    return lambda: PlanBuilder().source(make_broken(qcore.Operator, **given), schema=GOOD.schema, id="culprit")
 
 
 def pushed_sink(**methods: Any) -> Callable[[], PlanBuilder]:
     given: dict[str, Any] = {"add_input": lambda self, batch: None, **methods}
-    return lambda: values().sink(make_bad(qcore.Operator, **given), id="culprit")
+    return lambda: values().sink(make_broken(qcore.Operator, **given), id="culprit")
 
 
 def values() -> PlanBuilder:
@@ -181,9 +181,11 @@ def test_a_fault_names_class_and_node(fault: str, drivers: int) -> None:
 
 
 NEVER = {
-    "pushed": lambda never: values().operator(make_bad(qcore.Operator, is_blocked=lambda self: Blocked("user", never))),
+    "pushed": lambda never: values().operator(
+        make_broken(qcore.Operator, is_blocked=lambda self: Blocked("user", never))
+    ),
     "pushed sink": lambda never: values().sink(
-        make_bad(qcore.Operator, is_blocked=lambda self: Blocked("user", never))
+        make_broken(qcore.Operator, is_blocked=lambda self: Blocked("user", never))
     ),
     "polled source": lambda never: source(poll_pull=gives(PollPull.PENDING))(),
     "polled sink": lambda never: sink(poll_push=lambda self, cx, local, shared, batch, n: PollPush.pending(batch))(),
@@ -231,7 +233,7 @@ def test_a_query_ends_though_its_future_never_comes(kind: str, how: str) -> None
     never: Future[None] = Future()
     if how == "another fails":
         waiting = NEVER[kind](never).project({"a": qcore.col("a")})
-        failing = values().operator(make_bad(qcore.StatelessOperator, execute=fails)())
+        failing = values().operator(make_broken(qcore.StatelessOperator, execute=fails)())
         task = qcore.Task(waiting.union_all(failing).build(), drivers=2)
         with pytest.raises(qcore.ExecutionError, match=ON_PURPOSE):
             list(task.batches())

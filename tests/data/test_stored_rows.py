@@ -91,7 +91,7 @@ def test_rows_of_another_schema_are_not_used() -> None:
     assert read(StoredRows(narrow), wide.schema, [Rows(0, 1)], open_split=lambda _: wide)[0]["a"].to_pylist() == [1]
 
 
-def make_damaged() -> pa.Array:
+def make_damaged_text() -> pa.Array:
     """Strings whose text of the row before the last is not UTF-8."""
     texts = pa.array([f"text {n:010d}" for n in range(5000)])
     offsets, data = texts.buffers()[1:]
@@ -101,7 +101,7 @@ def make_damaged() -> pa.Array:
 
 
 def test_rows_are_checked_when_they_are_loaded() -> None:
-    table = pa.table({"n": range(5000), "s": make_damaged()})
+    table = pa.table({"n": range(5000), "s": make_damaged_text()})
     checks = [[], [RowChecks("s", table["s"].chunk(0), table["s"].chunk(0).buffers()[2].size)]]
     stored = StoredRows(table, checks)
     assert sum(b.num_rows for b in read(stored, table.schema, [Rows(0, 2000)])) == 2000
@@ -123,7 +123,7 @@ def test_every_chunk_of_strings_is_checked() -> None:
     """Also after chunks that were checked before or have no rows, and if pyarrow drops a bitmap without nulls."""
     texts = pa.array([f"text {n:010d}" for n in range(100)])
     bitmap = pa.py_buffer(b"\xff" * 13)
-    for last in (make_damaged(), pa.Array.from_buffers(pa.string(), 5000, [None, *make_damaged().buffers()[1:]])):
+    for last in (make_damaged_text(), pa.Array.from_buffers(pa.string(), 5000, [None, *make_damaged_text().buffers()[1:]])):
         whole = pa.Array.from_buffers(pa.string(), 100, [bitmap, *texts.buffers()[1:]])
         chunks = [*(texts.slice(n, 1) for n in range(100)), texts.slice(0, 0), whole, last]
         table = pa.table({"s": pa.chunked_array(chunks)})
@@ -139,7 +139,7 @@ def test_every_chunk_of_strings_is_checked() -> None:
 
 def test_a_query_finds_damaged_rows_of_a_table() -> None:
     session = qcore.Session(threads=2)
-    session.register("t", pa.table({"n": range(5000), "s": make_damaged()}))
+    session.register("t", pa.table({"n": range(5000), "s": make_damaged_text()}))
     assert session.sql("select sum(n) as n from t").to_arrow().to_pydict() == {"n": [sum(range(5000))]}
     with pytest.raises(ExecutionError, match="column 's' of an Arrow batch is malformed"):
         session.sql("select max(s) from t").to_arrow()

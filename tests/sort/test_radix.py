@@ -11,7 +11,7 @@ RNG = np.random.default_rng(7)
 N = 150_000
 
 
-def make_skewed(n: int) -> np.ndarray:
+def make_skewed_words(n: int) -> np.ndarray:
     return (RNG.zipf(1.3, n) % 10_000).astype(np.int64)
 
 
@@ -21,7 +21,7 @@ SHAPES = {
     "dense": RNG.permutation(N),
     "few": RNG.integers(0, 3, N),
     "constant": np.full(N, 7),
-    "skewed": make_skewed(N),
+    "skewed": make_skewed_words(N),
     "one far away": np.append(RNG.permutation(N - 1), 2**62),
     "ascending": np.arange(N),
     "descending": np.arange(N)[::-1].copy(),

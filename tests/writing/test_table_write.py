@@ -349,7 +349,7 @@ def test_explain(tmp_path: Path) -> None:
     assert f"TableWrite file {tmp_path / 'x.parquet'}" in text
 
 
-def make_special(kind: str, path: Path) -> None:
+def make_special_file(kind: str, path: Path) -> None:
     """Create something other than a regular file."""
     if kind == "a FIFO":
         os.mkfifo(path)
@@ -366,7 +366,7 @@ def make_special(kind: str, path: Path) -> None:
 def test_only_regular_files_are_replaced(kind: str, tmp_path: Path) -> None:
     """Renaming would replace whatever is at the path, so other kinds of files are errors."""
     path = tmp_path / "x"
-    make_special(kind, path)
+    make_special_file(kind, path)
     before = os.lstat(path)
     with pytest.raises(qcore.PlanError, match=rf"x is {kind}, and only regular files can be replaced"):
         PlanBuilder().values(TABLE).write_parquet(path, single=True)
@@ -386,7 +386,7 @@ def test_what_came_to_the_path_meanwhile_is_not_replaced(tmp_path: Path) -> None
         result = qcore.Session(threads=1).execute(PlanBuilder().values(TABLE).write_parquet(path).build())
         batches = iter(result)
         assert result.task.state == "created"
-        make_special(kind, path)
+        make_special_file(kind, path)
         with pytest.raises(
             qcore.ExecutionError, match=rf"TableCommit \(node 0\).*cannot write .*x\.parquet has become {kind}"
         ):

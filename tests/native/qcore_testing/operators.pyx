@@ -1,4 +1,4 @@
-"""For tests: run one chain of operators over batches on the caller's thread, and scripted operators."""
+"""For tests: scripted operators, and a function that runs one chain of operators on the caller's thread."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
@@ -80,7 +80,7 @@ cdef class Collector(Operator):
         free(self.kept)
 
     def take(self):
-        """The batches so far, as pyarrow.RecordBatch, and forget them."""
+        """Return the batches so far as pyarrow.RecordBatch, and drop them."""
         import pyarrow
 
         cdef int64_t i
@@ -111,7 +111,7 @@ cdef class Collector(Operator):
 
 
 cdef class Repeater(Operator):
-    """Source that gives one batch again and again.
+    """Source that returns one batch many times.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ cdef class Repeater(Operator):
     """
     cdef PyBatch batch
     cdef int64_t n_left
-    cdef int64_t n_references       # taken and not yet given
+    cdef int64_t n_references       # taken and not yet passed on
 
     def __init__(self, PyBatch batch, int64_t n_times, Account memory):
         Operator.__init__(self, "Repeater", "repeater", memory)
@@ -133,7 +133,7 @@ cdef class Repeater(Operator):
         if self.n_left == 0:
             return FINISHED
         self.n_left -= 1
-        # Many references at once, here and in Relay: what is measured with these is the loop, not the counting.
+        # Many references are taken at once, here and in Relay, so that measurements do not contain their counting.
         if self.n_references == 0:
             self.n_references = BULK
             qc_add(&self.batch.batch.owner.references, BULK)
@@ -147,9 +147,9 @@ cdef class Repeater(Operator):
 
 
 cdef class Relay(Operator):
-    """Hands each batch on as it is; as a sink it drops them. For the batches of a Repeater, which are all the same."""
+    """Passes batches on unchanged; as a sink it drops them. Only for batches of a Repeater, which are all equal."""
     cdef Batch* held
-    cdef Batch* dropped             # as often as n_dropped says
+    cdef Batch* dropped             # n_dropped references
     cdef int64_t n_dropped
     cdef bint is_sink
     cdef bint finish_called
@@ -215,7 +215,7 @@ def import_batches(source):
 
 
 def read_stream(Stream stream, Account account):
-    """PyBatch objects of all batches of a stream, read for the account, and the stream closed."""
+    """PyBatch objects of all batches of a stream, charged to the account. The stream is closed."""
     cdef Batch* batch = NULL
     cdef int more
     batches = []
@@ -230,7 +230,7 @@ def read_stream(Stream stream, Account account):
 
 
 def run_chain(list operators, batches=None, schema=None, double timeout=60.0, double slice_ms=10.0):
-    """Run one chain on this thread, to its end.
+    """Run one chain to its end on this thread.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def run_chain(list operators, batches=None, schema=None, double timeout=60.0, do
 
 
 cdef class FakeOperator(Operator):
-    """An operator that does what a script says, without data.
+    """An operator without data that follows a script.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ cdef class FakeOperator(Operator):
         wait_list_clear(&self.waiting)
 
     def wake(self):
-        """Fire what blocked calls registered."""
+        """Fire the tokens that blocked calls registered."""
         cdef WaitList taken
         wait_list_take(&self.waiting, &taken)
         with nogil:
@@ -440,7 +440,7 @@ cdef class FakeOperator(Operator):
 
 
 def poll(Driver driver, int at):
-    """Ask operator `at` of a driver for output, as if the driver did."""
+    """Call get_output of operator `at` as its driver does."""
     cdef Batch* batch = NULL
     cdef int answer = (<Operator> driver.slots[at].operator).get_output(&batch, driver.token)
     batch_unref(batch)
@@ -448,12 +448,12 @@ def poll(Driver driver, int at):
 
 
 def run_driver(Driver driver):
-    """Give a driver a turn that nobody asked for."""
+    """Give a driver a turn without a wake-up."""
     return driver.run(0)
 
 
 cdef class Nap:
-    """A sleep of a thread in the turn of a driver whose query shares `memory`."""
+    """Lets a thread sleep in the turn of a driver whose query shares `memory`."""
     cdef MemoryPool memory
     cdef ThreadToken* token
 
@@ -465,7 +465,7 @@ cdef class Nap:
         owner_unref(<Owner*> self.token)
 
     def sleep(self):
-        """Until `fire`."""
+        """Sleep until `fire` is called."""
         cdef CMemoryPool* outer = pool_turn(self.memory.pool)
         pool_going(self.memory.pool, 1)
         try:
@@ -476,7 +476,7 @@ cdef class Nap:
 
     @property
     def asleep(self):
-        """Whether a thread sleeps here and was not woken yet."""
+        """Whether a thread sleeps and was not woken."""
         cdef bint asleep
         mutex_lock(&self.token.mutex)
         asleep = self.token.asleep != NULL
@@ -484,13 +484,13 @@ cdef class Nap:
         return asleep
 
     def fire(self):
-        """Wake it. Returns how many drivers of the pool go on then; the one woken needs the GIL to end its turn."""
+        """Wake the thread. Returns the number of running drivers of the pool. The woken one needs the GIL to end."""
         wait_token_fire(&self.token.token)
         return qc_load(&self.memory.pool.n_going)
 
 
 cdef class Resource:
-    """Something that many drivers wait for and any thread makes ready: for stress."""
+    """A resource that many drivers wait for and any thread makes ready, for stress tests."""
     cdef Mutex mutex
     cdef WaitList waiting
 
@@ -509,7 +509,7 @@ cdef class Resource:
         return 0 if failed == NULL else raise_memory_limit(failed)
 
     def fire_until(self, stopped):
-        """Wake who waits, again and again, until the list `stopped` is not empty."""
+        """Wake waiting drivers repeatedly, until the list `stopped` is not empty."""
         cdef WaitList taken
         cdef int _i
         while not stopped:
@@ -522,7 +522,7 @@ cdef class Resource:
 
 
 cdef class Sleeper(Operator):
-    """Source that blocks `n_waits` times on a resource, with the token registered before it looks again, as it must be.
+    """Source that blocks `n_waits` times on a resource. It registers the token before it checks the resource again.
 
     Raises ExecutionError when two threads run it at once.
     """
@@ -548,8 +548,8 @@ cdef class Sleeper(Operator):
 
 
 cdef class LongCall(Operator):
-    """Source of no rows whose one call lasts until `end` is called, and looks at its account as long calls do."""
-    cdef readonly int64_t n_calls       # begun
+    """Source without rows. Its only call lasts until `end` is called, and calls account_check as long calls do."""
+    cdef readonly int64_t n_calls       # calls that have begun
     cdef int64_t inside                 # atomic, as is ended
     cdef int64_t ended
 
@@ -558,11 +558,11 @@ cdef class LongCall(Operator):
 
     @property
     def is_inside(self):
-        """Whether the call is under way."""
+        """Whether the call has begun and not ended."""
         return qc_load(&self.inside) != 0
 
     def end(self):
-        """Let the call come back."""
+        """Let the call return."""
         qc_store(&self.ended, 1)
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:

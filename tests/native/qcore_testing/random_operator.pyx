@@ -1,4 +1,4 @@
-"""For tests: an operator that passes rows on and does, at random, whatever else the contract allows."""
+"""For tests: an operator that passes rows on and otherwise makes random choices that the contract allows."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -21,7 +21,7 @@ from qcore_ext.ground.stats import REASON_NAMES
 
 
 cdef class Bell:
-    """What blocked operators wait for: ring() wakes all of them; from any thread."""
+    """A resource for which operators wait. ring() wakes all of them, from any thread."""
     cdef Mutex mutex
     cdef WaitList waiting
 
@@ -40,7 +40,7 @@ cdef class Bell:
         return 0 if failed == NULL else raise_memory_limit(failed)
 
     def ring(self):
-        """Wake who waits now."""
+        """Wake all waiting operators."""
         cdef WaitList taken
         with nogil:
             mutex_lock(&self.mutex)
@@ -50,7 +50,7 @@ cdef class Bell:
 
 
 cdef PyBatch part_of(Batch* batch, int64_t first, int64_t n):
-    """Rows first..first + n of those that count, as a selection."""
+    """The selected rows first..first + n as a selection."""
     cdef PyBatch wrapped
     cdef Batch* part
     cdef Buffer* buffer
@@ -72,7 +72,7 @@ cdef PyBatch part_of(Batch* batch, int64_t first, int64_t n):
 
 
 cdef class RandomOperator(Operator):
-    """Passes rows on in their order: batches cut at random, empty ones between them, refusals, yields, waits.
+    """Passes rows on in order, with random cuts of batches, empty batches, refusals, yields and waits.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ cdef class RandomOperator(Operator):
     cdef list held                  # of PyBatch
     cdef readonly int64_t n_steps
     cdef str state                  # 'made', 'open', 'finished', 'abandoned', 'failed', 'closed'
-    cdef bint hungry                # it said so
-    cdef bint refused               # the last batch offered
+    cdef bint hungry                # needs_input returned True
+    cdef bint refused               # whether the last offered batch was refused
     cdef bint finish_called
 
     def __init__(self, address, Account query_memory, random, Bell bell, list log, dict at_step=None):
@@ -155,7 +155,7 @@ cdef class RandomOperator(Operator):
         return ACCEPTED
 
     cdef object count_step(self):
-        """Do what is to be done at this step; True when that is to finish."""
+        """Take one step. Returns True if the step is to finish."""
         self.n_steps += 1
         if self.n_steps not in self.at_step:
             return False
@@ -199,7 +199,7 @@ cdef class RandomOperator(Operator):
         return NEEDS_INPUT
 
     cdef int wait(self, WaitToken* token) except -1:
-        """Register the token; it may fire before this call answers, after, twice, or early and late."""
+        """Register the token. It may fire before this call returns, afterwards, twice, or both early and late."""
         cdef int how = self.random.randint(0, 4)
         cdef int _i
         self.blocked_reason = self.random.randint(1, len(REASON_NAMES) - 1)

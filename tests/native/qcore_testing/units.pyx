@@ -56,12 +56,12 @@ cdef class CountingToken:
 
     @property
     def fired(self):
-        """How often it was fired."""
+        """The number of times it was fired."""
         return qc_load(&self.counted.n_fired)
 
     @property
     def registered(self):
-        """How often it was added to a list or a set."""
+        """The number of times it was added to a list or a set."""
         return self.counted.token.n_registered
 
     @property
@@ -110,7 +110,7 @@ cdef class TokenSet:
 
     @property
     def n_waiting(self):
-        """Number of slots that wait."""
+        """The number of waiting slots."""
         return qc_load(&self.waiting.n_waiting)
 
     def add(self, CountingToken token):
@@ -147,7 +147,7 @@ cdef class GrowingBuffer:
 
     @property
     def address(self):
-        """Where the bytes are."""
+        """The address of the bytes."""
         return <int64_t> self.buffer.data
 
     def grow(self, int64_t size):
