@@ -1,4 +1,4 @@
-"""A query's right answer, and whether an engine's is one of them: ties may come in any order, and be cut anywhere."""
+"""DuckDB's answer to a query, and whether another answer is right too: ties in any order, and limits that cut ties."""
 
 from __future__ import annotations
 

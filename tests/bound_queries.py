@@ -1,4 +1,4 @@
-"""Queries that the binder alone answers, beside DuckDB's answers."""
+"""Queries read by the binder alone, compared with DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments for a call of every function: long texts, lists and maps, different in every row."""
+"""Arguments for a call of every function: long texts, lists and maps that differ in every row."""
 
 from __future__ import annotations
 

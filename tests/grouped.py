@@ -1,4 +1,4 @@
-"""HashAggregation over a table, and the same groups in plain Python: what the tests of its units share."""
+"""HashAggregation over a table, and the same groups in plain Python. Used by tests of the units of aggregation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over a query's stages without Spark: every task runs in this process, one after another."""
+"""Runs the stages of a query without Spark: all tasks run in this process, one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running joins over tables on threads of their own, and what DuckDB says of the same join."""
+"""Runs joins over tables with one thread for each driver, and the same joins in DuckDB."""
 
 from __future__ import annotations
 

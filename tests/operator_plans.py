@@ -1,4 +1,4 @@
-"""A plan for every operator, and what DuckDB says to it: what runs operators in odd ways is tested over these."""
+"""A plan for every operator, with the SQL for DuckDB. Tests that run operators in unusual ways use these plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans before and after a rule of the optimizer, and that both give the same rows."""
+"""Plans before and after a rule of the optimizer, and a check that both return the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing what the engine gave with what an independent oracle gave."""
+"""Comparison of the engine's rows with those of an oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler of a few lines over qcore.polled(): one thread, one partition at a time, woken by wakers alone."""
+"""A small scheduler over qcore.polled(): one thread polls one partition at a time, and only wakers continue a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans put together at random, and their DuckDB SQL: operators in company, where barriers and early ends meet."""
+"""Random plans with their SQL for DuckDB. They combine operators, so that barriers and early ends occur together."""
 
 from __future__ import annotations
 

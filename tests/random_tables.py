@@ -1,7 +1,7 @@
-"""Random Arrow tables: fixed by their seed, hard where engines go wrong.
+"""Random Arrow tables, determined by their seed, with values that are difficult for engines.
 
-Null rows hold random bits, not zeros, so that a kernel which reads them is found out; strings go from empty over inline
-(12 bytes) to long and share prefixes; numbers include the ends of their range on request.
+Null rows have random bits instead of zeros, so that a kernel that reads them is found. Strings are empty, inline (up to
+12 bytes) and long, with common prefixes. Numbers include the ends of their range on request.
 """
 
 from __future__ import annotations

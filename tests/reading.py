@@ -1,4 +1,4 @@
-"""Read a connector's table to its end, as the engine's scans would but without the engine; a result in a thread."""
+"""Reads the rows of a connector's table without the engine, in the order of its scans, and a result in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OrderBy over a table, and the same rows sorted in plain Python: what the tests of the sort's units share."""
+"""OrderBy over a table, and the same rows sorted in plain Python. Used by tests of the units of sorting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which tests show which row of the specification: writes docs/SPEC_COVERAGE.md. Run as: make coverage.
+"""The tests that show each row of the specification: writes docs/SPEC_COVERAGE.md.
 
-A test shows the rows that its name (test_v14_…) or its docstring (V14, or V1–V4) names; what a module's docstring names
-holds for none of its tests in particular and does not count.
+Run as: make coverage. A test shows the rows that its name (test_v14_…) or its docstring (V14, or V1–V4) names. Rows in
+a module's docstring do not count, because they belong to no test in particular.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which cases of long tests are left to `make test-all`: see the markers `sweep` and `each_value` in pyproject.toml."""
+"""Cases of long tests that are left to `make test-all`: see the markers `sweep` and `each_value` in pyproject.toml."""
 
 from __future__ import annotations
 

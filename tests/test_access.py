@@ -1,4 +1,4 @@
-"""The setting file_access: which files what comes in as text reaches."""
+"""The setting file_access limits the files that a query's text may read and write."""
 
 from __future__ import annotations
 

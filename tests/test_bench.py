@@ -1,4 +1,4 @@
-"""The benchmark runs, compares answers, and says so when an engine fails (SPEC B2)."""
+"""The benchmark runs, compares answers, and reports an engine that fails (SPEC B2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators written in Python that break their protocol, in each of the three: what is said of them (SPEC D8, D9, H3).
+"""Operators written in Python that break their protocol, and the errors that result (SPEC D8, D9, H3).
 
 Faults of pushed operators between others are in test_user_operators.py.
 """

@@ -1,4 +1,4 @@
-"""Damaged files, plans and C streams under fixed seeds; `make fuzz-bytes` goes on from there (SPEC H2)."""
+"""Damaged files, plans and C streams with fixed seeds. `make fuzz-bytes` runs more seeds (SPEC H2)."""
 
 from __future__ import annotations
 

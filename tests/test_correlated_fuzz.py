@@ -1,5 +1,6 @@
-"""Random correlated subqueries against DuckDB (SPEC Q2): some of those that `python -m sql_fuzz.correlated` makes, and
-many among other queries.
+"""Random correlated subqueries against DuckDB (SPEC Q2).
+
+The cases are some of those of `python -m sql_fuzz.correlated`, and many in other queries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The programs in examples/ do what they say (SPEC H3)."""
+"""The programs in examples/ do what their docstrings say (SPEC H3)."""
 
 from __future__ import annotations
 

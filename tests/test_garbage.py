@@ -1,4 +1,4 @@
-"""The pause of Python's garbage collection while modules are imported."""
+"""Python's garbage collection pauses while modules are imported."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What a process imports: large packages only when something needs them."""
+"""The modules that a process imports: large packages only if they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The build: it makes again what a changed file, setting or product asks for, and nothing else.
+"""The build makes the files whose inputs changed, such as a source, a setting or the product itself, and no others.
 
 The tests build a small tree with the real `setup.py`: `pair.pxd` declares a struct, `reader.pyx` reads it, `caller.pyx`
 reads it through `reader.pxd`, `scaled.pyx` includes a C header, and `alone.pyx` names no other file.

@@ -1,6 +1,6 @@
-"""Random SQL against DuckDB (SPEC Q2, Q3): some of the fuzzer's cases, and every fault it has found, cut down.
+"""Random SQL against DuckDB (SPEC Q2, Q3): some cases of the fuzzer, and every fault that it found, reduced.
 
-`make fuzz-sql` runs as many more as one likes.
+`make fuzz-sql` runs more cases.
 """
 
 from __future__ import annotations

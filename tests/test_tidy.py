@@ -1,4 +1,4 @@
-"""The house rules that a machine can check. docs/ARCHITECTURE.md lists the rooms in their order."""
+"""The rules of the code that a machine can check. docs/ARCHITECTURE.md lists the rooms in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators written in Python, in each protocol, beside native ones.
+"""Operators written in Python, in each protocol, in chains with native ones.
 
 SPEC V5, V9, V12, G1, G2, G4, G6, G7, D1, D2, H3.
 """

@@ -1,4 +1,4 @@
-"""A source whose first column widens in mid-stream, and the oracle's view of it (SPEC D6)."""
+"""A source whose first column widens in mid-stream, and its rows cast to the widest type for the oracle (SPEC D6)."""
 
 from __future__ import annotations
 

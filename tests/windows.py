@@ -1,4 +1,4 @@
-"""Running the Window operator over tables, and frames by their definition in plain Python."""
+"""Runs the Window operator over tables, and computes frames by their definition in plain Python."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Build = Callable[..., Bound]
 
 @record(frozen=True, slots=True)
 class Entry:
-    """A function under one name. `takes` and `gives` describe its arguments and its result for docs/FUNCTIONS.md."""
+    """A function under one name. `takes` and `gives` describe its arguments and its result for documentation."""
 
     takes: str
     gives: str

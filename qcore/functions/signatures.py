@@ -27,7 +27,7 @@ class Signature:
 class Function:
     """A scalar function: its number of arguments, and the function that finds its signature from their types.
 
-    `takes` and `gives` describe its arguments and its result for docs/FUNCTIONS.md.
+    `takes` and `gives` describe its arguments and its result for documentation.
     """
 
     arguments_min: int

@@ -1,4 +1,7 @@
-"""Bytes with something wrong: flipped bits, odd numbers, parts cut out, cut off or repeated. A seed is a mutation."""
+"""Changes of bytes: flipped bits, unusual numbers, parts removed, cut off or repeated.
+
+The seed determines the change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small queries on one thread beside an operator's long call (SPEC V7: a driver's time slice is bounded)."""
+"""Small queries run on one thread during a long call of an operator (SPEC V7: a driver's time slice is bounded)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recursion: a deeper limit while it is needed, and a PlanError beyond it."""
+"""The recursion limit is raised while a deep expression needs it. Above the new limit there is a PlanError."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every kind of exception at every method of an operator, however the query is read: it ends as failed (SPEC D9, H3).
+"""Every kind of exception in every method of an operator ends the query as failed, however it is read (SPEC D9, H3).
 
-Never a hang, never fewer rows without an error; what an operator raises never passes for something of the reader's own,
-such as SystemExit, which would end the program, or CancelledError, which would end a coroutine.
+No query hangs, or returns fewer rows without an error. An exception of an operator is never mistaken for one of the
+reader, such as SystemExit, which ends a program, or CancelledError, which ends a coroutine.
 """
 
 from __future__ import annotations

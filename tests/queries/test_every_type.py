@@ -1,4 +1,4 @@
-"""Every Arrow type through every kind of operator, beside DuckDB (SPEC Q3)."""
+"""Every Arrow type in every kind of operator, compared with DuckDB (SPEC Q3)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Floats beside decimals (SPEC Q3): a constant with a point is a decimal, and what it is compared or mixed with is
-often a float, which may be NaN, or too large or too small for any decimal. They are floats together, as in DuckDB.
+"""Floats compared and combined with decimals (SPEC Q3).
+
+A constant with a point is a decimal. A float may be NaN, or outside of the range of decimals. Both are converted to
+floats, as in DuckDB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A schema that changes between batches, through every operator: carried, or refused as declared below (SPEC D6).
+"""A schema that changes between batches, in every operator: supported, or an error that is listed below (SPEC D6).
 
-The oracle casts every batch up front to the widest schema and lets DuckDB compute. Where the source declares the widest
-schema, every operator must agree with it. Where it declares the first one only, REFUSED says which operators answer
-with a SchemaChangeError; all others must agree with the oracle all the same.
+The oracle is DuckDB over batches that are cast to the widest schema. If the source declares the widest schema, every
+operator must agree with the oracle. If it declares the first one, REFUSED lists the operators that raise a
+SchemaChangeError. All others must agree with the oracle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keys whose type widens in mid-stream: equal values of old and new types meet, and no others do (SPEC D6).
+"""Keys whose type widens in mid-stream: equal values of old and new types match, and no others do (SPEC D6).
 
-Both sides of joins change, each driver at a batch of its own, and wide batches hold values that narrow types have not.
-The oracle is DuckDB over the same rows cast up front to the widest type.
+Both sides of joins change, each driver at another batch, and wide batches have values outside of the narrow type. The
+oracle is DuckDB over the same rows cast to the widest type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Queries stop in the middle of whatever they do (SPEC V7, D9): how often long loops look is counted, nothing is timed.
+"""Queries can be stopped in the middle of long loops (SPEC V7, D9).
 
-A loop whose length the rows decide looks every CHECK_ROWS steps whether its query is stopped. The fault site `stop` is
-passed by every look, and stops the query there.
+The test counts looks and measures no time. A loop whose length depends on the rows looks every CHECK_ROWS steps whether
+its query is stopped. Every look passes the fault site `stop`, which stops the query there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""TPC-DS 99 and SSB 13 from Parquet: the answers are DuckDB's, whatever the drivers and batch sizes (SPEC Q4, V4).
+"""TPC-DS 99 and SSB 13 from Parquet equal DuckDB's answers, with any number of drivers and batch size (SPEC Q4, V4).
 
-`make tpc` runs the same, and TPC-H, at scale 1. Plans of tables in memory race those of files.
+`make tpc` runs the same, and TPC-H, at scale 1. Queries over tables in memory are compared with those over files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TPC-H on real Parquet: the answers are DuckDB's, with any number of drivers (SPEC Q1, Q4, V1, V4, V15)."""
+"""TPC-H from Parquet equals DuckDB's answers, with any number of drivers (SPEC Q1, Q4, V1, V4, V15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hung or lied in engines that people use, each with 1, 2, 3 and 8 drivers (V7, V8, V14, D6, D9).
+"""Queries that hung or gave wrong answers in other engines, with 1, 2, 3 and 8 drivers (V7, V8, V14, D6, D9).
 
 A LIMIT above a LEFT JOIN and producers of a closed exchange are in test_early_finish; columns that a file lacks are in
 test_schema_change.

@@ -1,4 +1,4 @@
-"""The engine's own operators run while another thread holds the GIL and never gives it up (SPEC H1)."""
+"""The engine's own operators run while another thread holds the GIL all the time (SPEC H1)."""
 
 from __future__ import annotations
 

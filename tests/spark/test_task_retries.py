@@ -1,7 +1,7 @@
-"""A task that fails and is tried again: the rows of the attempt that succeeded, all and once (SPEC S1, S3).
+"""A task that fails is tried again: the rows of the successful attempt are read, all and once (SPEC S1, S3).
 
-Whatever fails above the writer of partitions looks to it like the end of its input: Spark closes the stream of a Python
-worker when the input of its task fails. So the writer cannot tell, and only Spark's word that a task succeeded can.
+The writer of partitions sees a failure of its input as the end of the input, because Spark then closes the stream of
+the Python worker. Only Spark's report that the task succeeded shows that the rows are complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`make fuzz-sql`: random queries until the time is over; differences are cut down and printed.
+"""`make fuzz-sql`: random queries until the time is over.
 
-`--seconds 600 --seed 7` runs for so long, from seed 7; `--case 7:1234` runs one case again. Queries run in a process of
-their own: one that kills it is cut down too.
+Differences are reduced and printed. `--seconds 600 --seed 7` runs 600 seconds from seed 7; `--case 7:1234` runs one
+case again. Queries run in a separate process, so that a query that ends the process can be reduced too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random queries with clauses that DuckDB has beside the standard's: DISTINCT ON, QUALIFY, GROUP BY ALL …."""
+"""Random queries with clauses of DuckDB that the SQL standard lacks: DISTINCT ON, QUALIFY, GROUP BY ALL …."""
 
 from __future__ import annotations
 

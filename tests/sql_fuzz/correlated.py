@@ -1,7 +1,7 @@
 """Random queries with correlated subqueries, against DuckDB: `python -m sql_fuzz.correlated --seconds 60 --seed 1`.
 
-A subquery reads columns of queries one or two levels around it and stands in select lists, WHERE, HAVING, ON, ORDER BY,
-arguments of aggregates and, LATERAL, among the tables. Columns are integers and text with nulls and duplicates.
+A subquery reads columns of queries one or two levels above it. It is in select lists, WHERE, HAVING, ON, ORDER BY,
+arguments of aggregates, and after LATERAL. Columns are integers and text with nulls and duplicates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random expressions of a wanted kind over the columns of a scope.
 
-They are written so that both engines must agree: where DuckDB and qcore choose differently (docs/SQL.md), the text goes
-round the difference, and says why.
+Both engines must agree on them. Where DuckDB and qcore differ (docs/SQL.md), the text avoids the difference and says
+why.
 """
 
 from __future__ import annotations

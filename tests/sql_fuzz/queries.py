@@ -1,4 +1,4 @@
-"""Random queries: operators joined and nested in every way that has exactly one answer."""
+"""Random queries: operators are joined and nested in every way that has exactly one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of queries from modules of their own, and the weight of each."""
+"""Further shapes of queries, from other modules, and the weight of each."""
 
 from __future__ import annotations
 

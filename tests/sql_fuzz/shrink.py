@@ -1,4 +1,4 @@
-"""Reduction of a failing case: the query by its parts, the tables by rows, the way to the plainest one that fails."""
+"""Reduction of a failing case: parts of the query, rows of the tables, and the simplest way to run it that fails."""
 
 from __future__ import annotations
 
