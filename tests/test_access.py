@@ -169,7 +169,7 @@ def test_files_of_substrait_plans_are_checked(folders: tuple[Path, Path]) -> Non
         session_of("none").substrait(plan_of(inside))
 
 
-def test_what_the_program_registers_is_its_own_choice(folders: tuple[Path, Path]) -> None:
+def test_registered_files_are_not_restricted(folders: tuple[Path, Path]) -> None:
     pytest.importorskip("sqlglot")
     _, out = folders
     session = session_of("none")

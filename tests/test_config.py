@@ -22,7 +22,7 @@ def test_defaults_are_filled_in() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"threads": 0}, {"threads": -1}, {"memory_limit": 0}, {"batch_rows": 0}, {"timeout": 0.0}]
 )
-def test_what_makes_no_sense_is_named(wrong: dict[str, Any]) -> None:
+def test_settings_must_be_positive(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be positive"):
         Settings.make(**wrong)
 
@@ -57,7 +57,7 @@ def test_limits_are_bytes_or_texts_with_units(given: int | str, n_bytes: int) ->
 @pytest.mark.parametrize(
     "wrong", ["", "MB", "1 XB", "1,5GB", "-1GB", "1e9", "lots", "nan", 1.5, True, [1], "0", "0.1B"]
 )
-def test_a_limit_that_is_none_is_refused_with_what_is_taken(wrong: Any) -> None:
+def test_a_bad_limit_is_an_error_that_lists_the_accepted_forms(wrong: Any) -> None:
     with pytest.raises(PlanError, match=r"memory_limit (is a|must be positive)") as caught:
         Settings.make(memory_limit=wrong)
     assert isinstance(caught.value, ValueError)

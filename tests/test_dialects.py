@@ -126,7 +126,7 @@ def test_a_setting_gives_the_answer_of(row: dict[str, str], engine: str) -> None
         assert named != getattr(qcore.Dialect(), row["setting"])
 
 
-def test_what_differs_without_a_setting_is_said() -> None:
+def test_differences_without_a_setting_are_reported() -> None:
     for row in ROWS:
         differing = {row[engine] for engine in ENGINES if row[engine] not in (NONE, "collation")} - {row["qcore"]}
         assert bool(differing) == bool(row["setting"]), row["query"]

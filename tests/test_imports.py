@@ -70,7 +70,7 @@ def test_the_first_query(tmp_path: Path) -> None:
     assert list_imported(program, *LARGE, "qcore.substrait.plan") == ["sqlglot"]
 
 
-def test_a_query_loads_what_it_uses() -> None:
+def test_a_query_imports_only_modules_that_it_uses() -> None:
     """A query over an Arrow table.
 
     It loads no other part of pyarrow, no file formats, joins or windows, and no PlanBuilder.

@@ -97,7 +97,7 @@ def test_new_times_of_the_same_files_build_nothing(tree):
     assert tree.build() == {"Translating": set(), "Compiling": set()}
 
 
-def test_a_changed_struct_builds_what_reads_it_at_any_distance(tree):
+def test_a_changed_struct_builds_all_modules_that_read_it(tree):
     assert tree.value("caller", "size") == 8
     tree.replace("qcore_ext/ground/pair.pxd", "    int second\n", "    int second\n    int third\n")
     # As after a checkout of an old commit: the changed file is older than every product.
@@ -106,7 +106,7 @@ def test_a_changed_struct_builds_what_reads_it_at_any_distance(tree):
     assert tree.value("caller", "size") == 12
 
 
-def test_a_changed_header_compiles_what_includes_it(tree):
+def test_a_changed_header_compiles_modules_that_include_it(tree):
     tree.replace("qcore_ext/ground/native/scale.h", "3", "5")
     assert tree.build() == {"Translating": set(), "Compiling": {"scaled"}}
     assert tree.value("scaled", "scale") == 5
@@ -124,7 +124,7 @@ def test_a_product_that_something_else_wrote_is_made_again(tree):
     assert tree.value("alone", "answer") == 42
 
 
-def test_builds_of_two_kinds_keep_what_each_made(tree):
+def test_builds_of_two_kinds_keep_each_others_files(tree):
     assert tree.build(QCORE_DEBUG_BUILD="1", QCORE_ONLY="alone") == {"Translating": {"alone"}, "Compiling": {"alone"}}
     (in_place,) = tree.root.glob("qcore_ext/room/alone*.so")
     debug = in_place.read_bytes()
@@ -132,7 +132,7 @@ def test_builds_of_two_kinds_keep_what_each_made(tree):
     assert in_place.read_bytes() != debug
 
 
-def test_a_build_after_a_failed_one_makes_only_what_is_missing(tree):
+def test_a_build_after_a_failed_one_makes_only_missing_files(tree):
     tree.replace("qcore_ext/room/alone.pyx", "return 42", "return 42 +")
     failed = tree.run_setup()
     assert failed.returncode != 0

@@ -251,7 +251,7 @@ def test_a_source_and_a_sink_in_the_pushed_protocol() -> None:
     assert got == [2, 1, 0]
 
 
-def test_a_callback_waits_for_what_it_returns() -> None:
+def test_a_callback_waits_for_the_future_that_it_returns() -> None:
     """V12: a callback returns qcore.Blocked with a reason and a future."""
     got: list[int] = []
 

@@ -73,7 +73,7 @@ def test_sql(calls: tuple[str, str | None], keys: str, duck: duckdb.DuckDBPyConn
     assert_same_rows(actual, duck.sql(query.format(oracle or text)), rel_tol=1e-9, abs_tol=1e-9)
 
 
-def test_of_nothing(duck: duckdb.DuckDBPyConnection) -> None:
+def test_without_rows_that_count(duck: duckdb.DuckDBPyConnection) -> None:
     """Without rows, or if no row counts, counts are 0 and other results are null."""
     calls = ", ".join(text for text, _ in CALLS[:9])
     duck.register("t", T)

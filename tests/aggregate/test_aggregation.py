@@ -277,7 +277,7 @@ def test_dense_keys_that_creep_and_then_jump() -> None:
 
 
 @pytest.mark.parametrize("chunk_rows", [1000, 5000])
-def test_a_full_partial_table_gives_its_groups_out_and_goes_on(chunk_rows: int) -> None:
+def test_a_full_partial_table_returns_its_groups_and_is_emptied(chunk_rows: int) -> None:
     """A partial table has at most 2,048 groups, and keys repeat within a window of rows."""
     n = 60_000
     k = np.arange(n) // 8
@@ -289,7 +289,7 @@ def test_a_full_partial_table_gives_its_groups_out_and_goes_on(chunk_rows: int) 
         assert_same_rows(aggregate(selected, n_keys, calls, "both", partial_groups_max=2048), wanted)
 
 
-def test_a_partial_table_is_partitioned_before_it_is_given_out() -> None:
+def test_a_partial_table_is_partitioned_before_it_is_returned() -> None:
     """The table reaches sixteen times partial_groups_max groups more than once. Keys that return find their groups."""
     k = np.concatenate([np.arange(400_000) // 8, np.arange(400_000) // 8 % 30_000])
     table = pa.table(
@@ -465,7 +465,7 @@ def test_bad_calls_are_plan_errors(calls: list[Call], step: str, message: str) -
         HashAggregation("agg", Account(), None, 1, calls, step, schema)
 
 
-def test_aggregates_that_a_type_has_not_are_plan_errors() -> None:
+def test_aggregates_that_a_type_lacks_are_plan_errors() -> None:
     table = pa.table({"k": [1], "s": ["a"], "n": pa.array([[1]])})
     for call, message in (
         (("sum", 1, -1, False), "string"),

@@ -38,7 +38,7 @@ def test_q2_keys_and_results_stand_in_their_places(n_rows: int) -> None:
     check(table, 2, [call for call in calls if not call.more], ["both"], radix_groups_min=1 << 40)
 
 
-def test_q2_results_of_nothing() -> None:
+def test_q2_results_without_rows() -> None:
     """Counts are 0, other results are null."""
     kinds: dict[str, tuple[Any, pa.DataType, Any]] = {
         "count": (-1, pa.int64(), 0),

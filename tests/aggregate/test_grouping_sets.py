@@ -85,7 +85,7 @@ def test_rows_are_grouped_once(tmp_path: Path) -> None:
     assert "sets" in plan_of("select a, b, stddev(v) from t group by rollup(a, b)", t)
 
 
-def test_a_group_that_nobody_asks_for_may_be_large(tmp_path: Path) -> None:
+def test_a_group_in_no_grouping_set_may_overflow(tmp_path: Path) -> None:
     """Q2: a group by all keys has a sum above 64 bits. The sums of the requested sets fit."""
     large = 1 << 62
     rows = [(1, 1, large)] * 3 + [(1, 2, -large), (2, 1, -large)] * 2 + [(2, 2, large), *[(2, 2, 0)] * 50]

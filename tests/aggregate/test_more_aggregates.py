@@ -73,7 +73,7 @@ def test_q2_over_windows(call: str) -> None:
     assert_same_rows(actual, duck.sql(query).to_arrow_table())
 
 
-def test_q2_what_is_wrong_is_named() -> None:
+def test_q2_errors_name_the_fault() -> None:
     with pytest.raises(PlanError, match="takes a list of at least one fraction"):
         qcore.sql("select quantile_cont(i, []) from t", {"t": T})
     with pytest.raises(PlanError, match="takes numbers"):

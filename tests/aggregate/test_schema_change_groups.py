@@ -186,7 +186,7 @@ def test_a_decimal_of_few_digits_has_no_bits(function: str) -> None:
 
 
 @pytest.mark.parametrize("drivers", [1, 3])
-def test_what_no_wider_group_can_be_made_of_is_refused_by_name(drivers: int) -> None:
+def test_aggregates_that_cannot_widen_are_refused_by_name(drivers: int) -> None:
     """Bitwise aggregates of decimals."""
     source = Widening("integer to decimal", drivers, 0)
     plan = rows_of(source).aggregate(keys=["g"], aggs={"x": ("bit_and", "k")})

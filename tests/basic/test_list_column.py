@@ -86,7 +86,7 @@ INT32, INT64 = pa.int32(), pa.int64()
         (pa.large_list_view(pa.int64()), [([0], INT64), ([-1], INT64)]),
     ],
 )
-def test_elements_that_do_not_exist_are_told(type_: pa.DataType, buffers: list[Any]) -> None:
+def test_elements_that_do_not_exist_are_reported(type_: pa.DataType, buffers: list[Any]) -> None:
     """The length of such a row is -1, and no memory after the elements is read."""
     positions, _ = list_rows(break_buffers(type_, buffers), 0, Schema(pa.schema([("item", pa.int64())])))
     assert [length for _, length in positions] == [-1]

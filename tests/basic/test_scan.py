@@ -138,6 +138,6 @@ def test_a_failure_to_close_surfaces() -> None:
     assert source.closed == 1
 
 
-def test_what_is_no_stream_is_an_error() -> None:
+def test_an_object_that_is_no_stream_is_an_error() -> None:
     with pytest.raises(ExecutionError, match="reading split 17"):
         scan([17], DECLARED)

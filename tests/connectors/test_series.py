@@ -63,7 +63,7 @@ def test_a_series_is_a_scan() -> None:
         assert p.Unnest in kinds and p.Scan not in kinds
 
 
-def test_what_a_series_knows() -> None:
+def test_row_count_bounds_and_splits_of_a_series() -> None:
     """V3, P3: a series knows its row count and bounds, and its splits name sections of it."""
     table = SeriesTable(range(10, 10 - 3 * SPLIT_ROWS, -1))
     known = table.statistics()

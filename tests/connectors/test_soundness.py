@@ -148,7 +148,7 @@ def test_dates_that_python_cannot_hold() -> None:
         result.to_pandas()
 
 
-def test_a_column_of_nulls_that_says_it_holds_none() -> None:
+def test_a_column_of_nulls_that_is_declared_not_nullable() -> None:
     """pyarrow reads such a type from a file, but cannot make such a field."""
     part = part_of(pa.record_batch({"n": pa.nulls(3)}))
     part.children[0].schema["flags"] = 0

@@ -49,6 +49,6 @@ def test_unknown_column() -> None:
         expand_view(scan(VIEW, ("m", pa.int64())))
 
 
-def test_nobody_opens_a_view() -> None:
+def test_views_are_never_opened() -> None:
     with pytest.raises(TypeError, match="expand_view"):
         VIEW.splits(("n",), None, 1)

@@ -67,7 +67,7 @@ def test_a_stream_that_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert closed == [1]
 
 
-def test_what_the_table_says_is_passed_on() -> None:
+def test_attributes_of_the_table_are_passed_on() -> None:
     waiting = Waiting(ROWS)
     zoned = table_in_zone(waiting, "Europe/Paris")
     assert isinstance(zoned, ZonedTable)

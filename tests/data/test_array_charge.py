@@ -73,7 +73,7 @@ NESTED = {
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_nested_values_count_with_what_is_in_them(name: str) -> None:
+def test_nested_values_count_with_their_elements(name: str) -> None:
     """Nested values count with their elements; a slice counts the elements of its own rows only."""
     values = NESTED[name]
     for rows in (pa.record_batch({"a": values}), pa.record_batch({"a": values}).slice(64, 128)):
@@ -168,7 +168,7 @@ def test_batches_of_their_own_are_charged_each_and_given_back_each() -> None:
     assert payer.reserved_bytes == 0
 
 
-def test_what_the_application_holds_is_not_charged() -> None:
+def test_memory_of_the_application_is_not_charged() -> None:
     payer = Account()
     held: list[PyBatch] = read_stream(Stream(pa.table({"a": range(1000)})), payer)
     assert held and payer.reserved_bytes == 0

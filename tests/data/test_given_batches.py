@@ -111,7 +111,7 @@ def test_a_source_with_memory_for_every_batch_is_not(protocol: Any) -> None:
     assert sum(batch.num_rows for batch in task.batches(timeout=60)) == 100 * N_BATCHES
 
 
-def test_what_lies_beside_the_rows_may_change() -> None:
+def test_bytes_outside_of_the_rows_may_change() -> None:
     """Bytes outside of a batch's rows may change: slices of growing memory, and rows that end within a byte of a bitmap."""
     memory = np.zeros(1000, dtype=np.int64)
 

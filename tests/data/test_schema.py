@@ -43,7 +43,7 @@ def test_schemas_are_equal_by_value(position: int) -> None:
 
 
 @pytest.mark.parametrize("type_", [pa.decimal256(50, 2), pa.decimal256(5, 2)], ids=str)
-def test_a_type_that_the_engine_has_not_is_an_error_that_names_the_column(type_: pa.DataType) -> None:
+def test_an_unsupported_type_is_an_error_that_names_the_column(type_: pa.DataType) -> None:
     with pytest.raises(PlanError, match="'odd one'"):
         Schema(pa.schema([("odd one", type_)]))
 

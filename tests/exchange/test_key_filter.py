@@ -77,7 +77,7 @@ def test_rows_of_a_selection() -> None:
     assert found.num_rows < 600
 
 
-def test_a_filter_that_drops_little_is_asked_seldom() -> None:
+def test_a_filter_that_drops_few_rows_is_rarely_used() -> None:
     """After 65,536 rows the filter is not used. After 524,288 more rows it is tried again."""
     made = filter_of(pa.table({"a": list(range(100_000))}), ["a"])
     probe = pa.Table.from_batches(pa.table({"a": list(range(1_200_000))}).to_batches(max_chunksize=40_000))
@@ -100,7 +100,7 @@ def test_memory_of_hashes() -> None:
         exchange(table, ["a"], hashes=KeyHashes(Account(limit=1 << 20), MANY))
 
 
-def test_what_is_refused() -> None:
+def test_unsupported_input() -> None:
     hashes = KeyHashes(Account(), 10)
     with pytest.raises(PlanError, match="a filter of keys needs key columns"):
         PartitionedOutput("1", Account(), OutputBuffer("partitioned", 1, 1, 1 << 20), 1, [], hashes=hashes)

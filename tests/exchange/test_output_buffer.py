@@ -75,7 +75,7 @@ def test_broadcast_pages_are_held_until_every_consumer_has_them() -> None:
     assert [stats["held"] for stats in buffer.stats()] == [0, 0, 6]
 
 
-def test_arbitrary_pages_go_to_whoever_asks_first() -> None:
+def test_arbitrary_pages_go_to_the_first_consumer_that_fetches() -> None:
     """V11: a page that one consumer took stays with that consumer."""
     buffer = fill_buffer("arbitrary")
     page_bytes = buffer.n_bytes // 10
@@ -176,7 +176,7 @@ def test_a_producer_that_fails_breaks_the_buffer() -> None:
     assert buffer.fetch(0, 0) is None and buffer.fetch(1, 0) is None
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_an_unknown_partition_is_named() -> None:
     buffer = fill_buffer("partitioned")
     for call in (buffer.drop, buffer.check_partition, lambda partition: buffer.fetch(partition, 0)):
         for partition in (-1, 3):

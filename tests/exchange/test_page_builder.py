@@ -108,7 +108,7 @@ def test_a_schema_change_closes_the_open_pages() -> None:
     assert [page.to_pydict() for page in pages] == [{"k": [1, 2, 3]}, {"k": [4, 4], "v": ["x", "x"]}]
 
 
-def test_what_pages_hold_is_charged_and_small_pages_are_trimmed() -> None:
+def test_memory_of_pages_is_charged_and_small_pages_are_trimmed() -> None:
     """H1: a page of a few rows does not keep memory for thousands."""
     memory = Account()
     buffer = OutputBuffer("partitioned", 1, 1, 1 << 40)

@@ -83,7 +83,7 @@ def test_close_allocates_nothing() -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "abandon"])
-def test_an_end_calls_nobody(end: str) -> None:
+def test_abandon_and_close_call_no_other_operator(end: str) -> None:
     """D8: abandon() and close() may not call other operators."""
     refused: list[ExecutionError] = []
 

@@ -165,7 +165,7 @@ def test_an_error_names_the_operator_and_closes_it() -> None:
     assert log[-1] == ("o", "close")
 
 
-def test_a_closed_partition_wakes_nobody() -> None:
+def test_a_closed_partition_wakes_no_driver() -> None:
     operator = FakeOperator("s", [SPLIT], source=True)
     source, waker = poll_operator(operator, "source")
     assert source.pull() == PENDING

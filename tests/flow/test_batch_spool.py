@@ -62,7 +62,7 @@ def test_drivers_of_a_reader_share_its_batches() -> None:
     scheduler.shutdown()
 
 
-def test_a_batch_is_let_go_by_its_last_reader() -> None:
+def test_a_batch_is_freed_by_its_last_reader() -> None:
     """A reader that has left does not count."""
     account = Account()
     spool = BatchSpool(1, [1, 1])

@@ -45,7 +45,7 @@ def test_d6_the_declared_schema_passes(drift: Drift) -> None:
 
 @pytest.mark.parametrize("first", [NARROWER, FEWER], ids=["narrower", "fewer"])
 @pytest.mark.parametrize("drift", [Drift.DRIFT_WITHIN, Drift.DRIFT_WIDENS])
-def test_d6_what_the_declared_schema_holds_is_converted_to_it(drift: Drift, first: pa.Table) -> None:
+def test_d6_narrower_batches_are_converted_to_the_declared_schema(drift: Drift, first: pa.Table) -> None:
     """Also if no batch of the declared schema came before: the next operator is bound to the declared schema."""
     got = scan(drift, first, SAME)
     assert {batch.schema for batch in got} == {DECLARED}

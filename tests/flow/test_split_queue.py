@@ -81,7 +81,7 @@ def test_drivers_wait_for_splits_and_share_them() -> None:
     scheduler.shutdown()
 
 
-def test_splits_that_nobody_reads_are_let_go() -> None:
+def test_splits_without_a_reader_are_dropped() -> None:
     class Split:
         n_alive = 0
 

@@ -235,7 +235,7 @@ def test_calls_in_spark(written: tuple[Any, ...], expected: Any) -> None:
     assert value_of(bound(*written, dialect="spark")) == expected
 
 
-def test_what_an_interval_makes_of_a_date() -> None:
+def test_the_type_of_a_date_plus_an_interval() -> None:
     """A date plus a constant of whole days is a date. Plus any other interval it is a timestamp."""
     date, stamp = pa.date32(), pa.timestamp("us")
     assert bound("+", DAY, span(1)).type == date

@@ -96,6 +96,6 @@ def test_q2_as_duckdb(query: str) -> None:
         ("hex(f)", "takes an integer, text or bytes"),
     ],
 )
-def test_q3_what_is_wrong_is_named(expression: str, message: str) -> None:
+def test_q3_errors_name_the_fault(expression: str, message: str) -> None:
     with pytest.raises(qcore.QcoreError, match=message):
         qcore.sql(f"select {expression} as a from t where s > '' and day > date '2000-01-01'", {"t": T}).to_arrow()

@@ -78,7 +78,7 @@ def test_v7_functions_look_often(name: str) -> None:
     assert n_run > 0, f"no call of {name} succeeds: add its arguments to tests/function_arguments.py"
 
 
-def test_what_is_named_is_a_function() -> None:
+def test_listed_names_are_functions() -> None:
     assert {*ARGUMENTS, *LONGER, *NOT_CALLED} <= set(scalar_functions())
 
 
@@ -175,7 +175,7 @@ def test_v7_one_long_value_is_looked_into() -> None:
 @pytest.mark.parametrize(
     "sql", ["select len(range(i)) from t", "select repeat('x', i) from t", "select len(list_resize([1], i)) from t"]
 )
-def test_functions_that_make_much_heed_the_memory_limit(sql: str) -> None:
+def test_functions_with_large_results_respect_the_memory_limit(sql: str) -> None:
     """The error is raised before the memory is allocated."""
     table = pa.table({"i": [10**7, 10**7 + 1]})
     with pytest.raises(MemoryLimitError):

@@ -28,5 +28,5 @@ def test_locks_work_after_they_are_renewed() -> None:
     assert first["s"].to_pylist() == [sum(range(k, 20_000, 7)) for k in range(7)]
 
 
-def test_what_locks_guard_has_names() -> None:
+def test_locks_have_names() -> None:
     assert len(LOCK_NAMES) == len(set(LOCK_NAMES)) == 4

@@ -72,6 +72,6 @@ def test_kept_bytes_leave_queries_the_rest() -> None:
     reservation.give_back()
 
 
-def test_nobody_waits_or_goes_on_in_a_new_pool() -> None:
+def test_no_driver_waits_or_runs_in_a_new_pool() -> None:
     pool = MemoryPool(KIB)
     assert (pool.n_waiting, pool.n_going, pool.held_bytes) == (0, 0, 0)

@@ -91,7 +91,7 @@ def test_groups_are_complete_and_ascend(n_rows: int, spread: int, order: str) ->
 
 @pytest.mark.parametrize("kind", ["left_semi", "left_anti", "mark", "null_aware_mark"])
 @pytest.mark.parametrize("type_", [pa.int16(), pa.int64(), pa.string()], ids=str)
-def test_kinds_that_only_ask_whether_a_key_occurs(kind: str, type_: pa.DataType) -> None:
+def test_kinds_without_build_rows_in_the_output(kind: str, type_: pa.DataType) -> None:
     """The tables of these kinds have no groups. Half of the build keys repeat."""
     factor = 1 if type_ == pa.int16() else 2**40
     build = pa.array([number * factor for number in [*range(0, 3000, 2), *range(0, 1500, 2)]])

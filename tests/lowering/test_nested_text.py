@@ -76,7 +76,7 @@ def test_q3_a_constant_is_written_as_a_column_is(literal: str) -> None:
         pa.array([[1], None, [2, None], [4]], pa.large_list(pa.int64())),
     ],
 )
-def test_a_slice_costs_what_it_has_and_not_what_its_buffers_have(whole: pa.Array) -> None:
+def test_a_slice_costs_its_own_rows_only(whole: pa.Array) -> None:
     """A long batch is formatted in slices, which all share the buffers of the batch."""
     written = 0
 

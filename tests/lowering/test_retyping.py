@@ -97,7 +97,7 @@ def test_a_change_of_meaning_is_refused_in_every_run() -> None:
     assert not compiled
 
 
-def test_what_cannot_be_compiled() -> None:
+def test_expressions_that_cannot_be_compiled() -> None:
     text = pa.schema([("a", pa.string())])
     made, _ = programs(~col("a"), text)
     with pytest.raises(PlanError) as unchanged:

@@ -147,7 +147,7 @@ def has_type(expr: Expr, schemas: list[pa.Schema]) -> bool:
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_carried_gives_equal_results(change: str) -> None:
+def test_supported_expressions_give_equal_results(change: str) -> None:
     """An independent check evaluates each expression over both types of the same values."""
     values, old, new = CHANGES[change]
     narrow = pa.table({"v": pa.array(values, old), **OTHERS})

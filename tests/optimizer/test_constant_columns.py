@@ -57,7 +57,7 @@ def test_equalities_with_constants_are_gathered() -> None:
     ("kind", "expected"),
     [("inner", "(s = 'x')"), ("right", "(s = 'x')"), ("left", "(s = c)"), ("full", "(s = c)")],
 )
-def test_what_an_outer_join_makes_null_stays_a_column(kind: str, expected: str) -> None:
+def test_columns_that_an_outer_join_makes_null_stay_columns(kind: str, expected: str) -> None:
     plan = filter_rows(join_rows(kind, with_constant(RIGHT)), col("s") == col("c"))
     assert predicates(replace_constant_columns(plan)) == [expected]
 

@@ -62,7 +62,7 @@ def test_a_lone_key_of_many_values_is_marked(
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_groups_are_those_of_the_other_way(threads: int) -> None:
+def test_groups_are_the_same_without_partitions(threads: int) -> None:
     """Nulls, a key of half of the rows, and states of every width."""
     rng = np.random.default_rng(5)
     k = np.where(rng.random(20_000) < 0.5, 7, rng.integers(0, 9000, 20_000) * 1_000_000_007)

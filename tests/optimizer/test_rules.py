@@ -236,7 +236,7 @@ def test_a_projection_that_only_leaves_columns_out_goes() -> None:
     assert kinds(plan) == ["Aggregate", "Filter", "Scan"]
 
 
-def test_what_scans_are_pruned_by_is_simplified() -> None:
+def test_filters_of_scans_are_simplified() -> None:
     """The filter of a scan may come from a plan that the optimizer did not make."""
     given = p.Scan("0", TABLES["fact"], "fact", None, ("f_dim", "f_big", "x", "day"), filter=col("x") > lit(2) + 3)
     (made,) = find(optimize(given, lambda node: STATISTICS["fact"]), p.Scan)
@@ -417,7 +417,7 @@ def test_a_filtered_key_leaves_the_part_of_its_values_that_the_other_side_may_ha
     )
 
 
-def test_what_a_filter_leaves_of_a_tables_table_decides_the_order() -> None:
+def test_a_filter_on_a_joined_table_decides_the_order() -> None:
     """Q4: TPC-DS 72 joins sales with the inventory of their week; the week of each date is known from the calendar."""
     tables = {
         "stock": pa.schema([("k_day", I64), ("k_item", I64)]),
@@ -443,7 +443,7 @@ def test_what_a_filter_leaves_of_a_tables_table_decides_the_order() -> None:
     assert ["stock"] in read
 
 
-def test_condition_of_a_join_on_what_both_sides_compute_has_an_estimate() -> None:
+def test_a_condition_over_expressions_of_both_sides_has_an_estimate() -> None:
     """Q4: TPC-DS 24 joins where one side's text differs from upper() of the other's."""
     tables = scan("dim").hash_join(scan("big"), left_on=["d_id"], right_on=["b_id"])
     condition = call("not_equal", col("d_name"), call("upper", col("b_name")))

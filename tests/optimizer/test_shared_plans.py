@@ -141,7 +141,7 @@ def test_an_error_in_a_subplan_surfaces_once() -> None:
         qcore.sql(text, {"t": table}, threads=3, timeout=30).to_arrow()
 
 
-def test_what_nobody_reads_any_more_is_not_computed() -> None:
+def test_a_subplan_without_readers_is_not_computed() -> None:
     """V8: the other side of the join is empty, so the last reader of the subplan leaves early."""
     text = SUMS + "select * from sums a join sums b on a.shop = b.shop where a.total > 1000000000 limit 0"
     assert qcore.sql(text, {"sales": SALES}, threads=2, timeout=30).to_arrow().num_rows == 0

@@ -27,7 +27,7 @@ def texts(size: int, rng: random.Random) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_pyarrow_compressed_comes_back(size: int) -> None:
+def test_bytes_compressed_by_pyarrow_are_decompressed(size: int) -> None:
     rng = random.Random(size)
     codec = pa.Codec("snappy")
     for _ in range(20):

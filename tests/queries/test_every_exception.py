@@ -348,7 +348,7 @@ def test_ctrl_c_in_next_is_raised_and_then_stop() -> None:
     never.set_result(None)
 
 
-def test_what_a_source_says_of_its_size_may_fail_too() -> None:
+def test_the_size_that_a_source_states_may_fail_too() -> None:
     """D5, D9: the size is asked for after the end of a source without rows."""
 
     class Empty(Splits):

@@ -186,7 +186,7 @@ def test_q3_bytes_are_text_where_they_are_utf8(name: str) -> None:
     assert session.sql("select try_cast(x as varchar) s from t").to_arrow()["s"].to_pylist() == wanted
 
 
-def test_q3_what_a_window_carries_along_is_kept_to_the_bit() -> None:
+def test_q3_columns_that_a_window_passes_on_keep_their_bits() -> None:
     """Q3: -0.0 in a list equals 0.0 in a key, and is not changed in a value."""
     session = qcore.Session()
     session.register("t", pa.table({"i": [0, 1], "x": [[-0.0], [0.0]]}))

@@ -362,14 +362,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("operator", "change", "drivers"), CASES[: len(CHANGES)] + CASES[len(CHANGES) :: 5])
-def test_what_the_source_declares_is_carried(operator: str, change: str, drivers: int) -> None:
+def test_schemas_within_the_declared_one_are_carried(operator: str, change: str, drivers: int) -> None:
     """D6: rows of narrower schemas than declared are widened at the source; no operator sees a change."""
     first, second, widest = CHANGES[change]
     check(operator, Changing(widest, first, second, 4 - drivers), widest, 4 - drivers)
 
 
 @pytest.mark.parametrize(("operator", "change", "drivers"), every(5, CASES))
-def test_what_goes_past_the_declared_schema(operator: str, change: str, drivers: int) -> None:
+def test_schemas_wider_than_the_declared_one(operator: str, change: str, drivers: int) -> None:
     """D6: every operator gives the right rows if the schema widens between batches, or refuses it as in REFUSED."""
     first, second, widest = CHANGES[change]
     source = Changing(first, first, second, drivers)
@@ -678,7 +678,7 @@ def test_lists_of_wider_elements(operator: str, drivers: int) -> None:
 
 @pytest.mark.parametrize("operator", LISTS_REFUSED)
 @pytest.mark.parametrize("change", ["integers to decimals", "floats"])
-def test_what_shows_the_type_refuses_wider_elements(operator: str, change: str) -> None:
+def test_functions_that_show_types_refuse_wider_elements(operator: str, change: str) -> None:
     source = ChangingLists(*LISTS[change], 1)
     with pytest.raises(SchemaChangeError, match=r"column 'v(_1)?' changed from list<.* to list<"):
         run(LISTS_REFUSED[operator](PlanBuilder().source(source, on_schema_change="evolve")), 1)
@@ -744,7 +744,7 @@ def test_nested_columns_that_are_new(operator: str, kind: str, drivers: int, was
     assert_same_rows(actual.select(expected.column_names), expected)
 
 
-def test_what_a_window_cannot_collect_is_refused_by_name() -> None:
+def test_types_that_a_window_cannot_collect_are_refused_by_name() -> None:
     """D6: array_agg over a window takes no lists, declared or not."""
     source = ChangingNested(NESTED["list"], "list", True, 1)
     build = add_window(("q", "array_agg", "extra", pa.list_(pa.null())))

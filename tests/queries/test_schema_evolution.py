@@ -107,7 +107,7 @@ def test_files_must_agree_when_asked_to(tmp_path: Path) -> None:
         (FIRST.select(["s", "a"]), r"order \['a', 's'\] in .*0\.parquet and \['s', 'a'\]"),
     ],
 )
-def test_what_else_must_agree(tmp_path: Path, second: pa.Table, message: str) -> None:
+def test_columns_and_their_order_must_agree(tmp_path: Path, second: pa.Table, message: str) -> None:
     """D6: columns that are dropped, added or reordered are changes. Other layouts of text are not."""
     paths = [write(table, tmp_path / f"{i}.parquet") for i, table in enumerate((FIRST, second))]
     with pytest.raises(SchemaChangeError, match=message):
@@ -200,7 +200,7 @@ def changing(*tables: pa.Table, schema: pa.Schema = FIRST.schema) -> PlanBuilder
         (FIRST.select(["s", "a"]), r".*columns come in the order \['s', 'a'\], declared as \['a', 's'\]"),
     ],
 )
-def test_a_source_must_keep_what_it_declares(table: pa.Table, message: str) -> None:
+def test_a_source_must_keep_its_declared_schema(table: pa.Table, message: str) -> None:
     """D6: otherwise the error names the setting on_schema_change="evolve"."""
     plan = PlanBuilder().source(Changing([batch(FIRST), batch(table)])).build()
     with pytest.raises(

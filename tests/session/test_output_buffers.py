@@ -187,7 +187,7 @@ def test_a_fetch_is_charged_to_the_query() -> None:
     assert pa.Table.from_batches(found).equals(rows)
 
 
-def test_a_fetch_waits_no_longer_than_told() -> None:
+def test_a_fetch_waits_no_longer_than_its_timeout() -> None:
     started = threading.Event()
 
     def late() -> Iterator[pa.RecordBatch]:
@@ -330,7 +330,7 @@ def test_a_fetch_that_waits_is_woken() -> None:
         assert isinstance(waiting.exception(20), qcore.Cancelled)
 
 
-def test_what_nobody_fetches_is_freed_with_the_task() -> None:
+def test_pages_without_a_consumer_are_freed_with_the_task() -> None:
     task = qcore.Task(plan_of(), drivers=2)
     task.output_buffers()
     task.wait(20)

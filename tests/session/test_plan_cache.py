@@ -248,7 +248,7 @@ def test_the_time_of_a_query_is_its_own(session: qcore.Session, moment: str) -> 
         assert not session.sql(text).is_reused
 
 
-def test_now_goes_on(session: qcore.Session) -> None:
+def test_now_advances(session: qcore.Session) -> None:
     first = value(session, "select now() as x")[0]
     time.sleep(0.002)
     assert value(session, "select now() as x")[0] > first

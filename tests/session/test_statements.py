@@ -111,7 +111,7 @@ def test_tables_come_and_go(session):
         ("delete from t", "DELETE is not supported; to change a table, use CREATE OR REPLACE TABLE"),
     ],
 )
-def test_what_is_wrong_is_named(session, text, words):
+def test_errors_name_the_fault(session, text, words):
     with pytest.raises(qcore.PlanError, match=words):
         session.sql(text)
     assert session.sql("show tables").to_arrow()["name"].to_pylist() == ["t"]

@@ -52,7 +52,7 @@ def test_q2_the_best_rows_may_come_first_last_or_never(values: str) -> None:
         check(pa.table({name: column}), [(name, True, False)], 50, 3)
 
 
-def test_q2_what_cannot_be_is_refused() -> None:
+def test_q2_impossible_calls_are_refused() -> None:
     for count, offset in ((-1, 0), (1, -1)):
         with pytest.raises(PlanError, match=f"has count {count} and offset {offset}; neither may be negative"):
             TopN("top", Account(), [("k", False, False)], count, offset)

@@ -84,7 +84,7 @@ def test_a_plan(spark: Any, files: dict[str, str]) -> None:
     assert_same_rows(session.execute(plan.build(), on=spark), session.execute(plan.build()).to_arrow())
 
 
-def test_what_is_refused(spark: Any, files: dict[str, str], parent: Path) -> None:
+def test_unsupported_input(spark: Any, files: dict[str, str], parent: Path) -> None:
     with pytest.raises(PlanError, match=r"on= takes a SparkSession, not a builtins\.str"):
         qcore.sql("select 1 as x", on="spark")
     with pytest.raises(PlanError, match="on= runs queries only"):
@@ -123,7 +123,7 @@ def test_small_stages_run_here(spark: Any, files: dict[str, str], conf: Any) -> 
         slow.to_arrow()
 
 
-def test_what_is_told(spark: Any, files: dict[str, str], conf: Any) -> None:
+def test_explain_progress_and_stats(spark: Any, files: dict[str, str], conf: Any) -> None:
     result = qcore.sql(GROUPED, files, on=spark)
     assert "stage 1: partial aggregate" in result.explain()
     assert result.progress() == (0, 0) and result.stats()["stages"] == []

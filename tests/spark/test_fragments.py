@@ -179,7 +179,7 @@ def test_aggregates_over_nested_values(tmp_path: Path) -> None:
         assert_same_rows(StagesRun(str(tmp_path), APART).rows(result.plan), result.to_arrow())
 
 
-def test_what_runs_in_this_process_only_is_refused(session: qcore.Session) -> None:
+def test_nodes_of_this_process_only_are_refused(session: qcore.Session) -> None:
     plan = session.sql("select k, random() r from l").plan
     with pytest.raises(PlanError, match=r"UserOperator \(node .*\) cannot run in Spark's tasks: .*without on="):
         next_stages(plan)

@@ -68,7 +68,7 @@ def test_results(spark: Any) -> None:
     assert none.count() == 0 and none.columns == ["k", "x"]
 
 
-def test_what_spark_cannot_hold(spark: Any) -> None:
+def test_types_that_spark_lacks(spark: Any) -> None:
     with pytest.raises(PlanError, match=r"column 'at' is time64.*, which is no type of Spark: cast it"):
         qcore.sql("select time '12:00:00' as at").to_spark(spark)
     with pytest.raises(PlanError, match="two columns named 'x'"):

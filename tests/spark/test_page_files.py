@@ -65,7 +65,7 @@ def test_splits_have_few_bytes(tmp_path: Path) -> None:
     assert sum(split.n_bytes for split in splits) == table.n_bytes
 
 
-def test_what_is_no_page_is_refused(tmp_path: Path) -> None:
+def test_inputs_that_are_no_pages_are_refused(tmp_path: Path) -> None:
     rows = random_table(1, 1000, TYPES)
     file = write_pages(tmp_path / "a", rows)
     with pytest.raises(QcoreError, match="a page of partition 1, of 1"):

@@ -86,7 +86,7 @@ class Doubled(qcore.StatelessOperator):
         return batch
 
 
-def test_what_cannot_travel_is_named(plan: p.PlanNode) -> None:
+def test_parts_that_cannot_be_pickled_are_named(plan: p.PlanNode) -> None:
     values = qcore.PlanBuilder().values(ROWS)
     with pytest.raises(PlanError, match=r"UserOperator \(node \d+\) cannot run in Spark's tasks: an operator written"):
         plan_to_bytes(values.operator(Doubled()).build())

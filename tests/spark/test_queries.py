@@ -54,7 +54,7 @@ def test_the_frame_s_own_filter_and_names(frames: dict[str, Any]) -> None:
     assert counted.column("c").to_pylist() == [frame.count()]
 
 
-def test_what_spark_must_compute(frames: dict[str, Any], tmp_path: Path, conf: Any) -> None:
+def test_dataframes_that_spark_must_compute(frames: dict[str, Any], tmp_path: Path, conf: Any) -> None:
     """S1."""
     conf(DIRECTORY_CONF, str(tmp_path))
     frame = frames["lineitem"].groupBy("l_orderkey").sum("l_quantity").withColumnRenamed("sum(l_quantity)", "q")

@@ -204,7 +204,7 @@ def test_a_task_that_is_interrupted(rows: str, folder: QueryFolder, monkeypatch:
     assert os.listdir(folder.path) == []
 
 
-def test_what_a_task_needs(rows: str, folder: QueryFolder) -> None:
+def test_a_task_needs_splits_and_a_sink(rows: str, folder: QueryFolder) -> None:
     stage, given = first_task(rows, folder)
     with pytest.raises(PlanError, match=r"was given no splits for the scan '.*' of t"):
         run_task(replace(given, splits={}))

@@ -97,7 +97,7 @@ def test_a_column_of_a_table_wins(query: str) -> None:
         ),
     ],
 )
-def test_what_an_alias_cannot_be(query: str, said: str) -> None:
+def test_clauses_that_cannot_read_an_alias(query: str, said: str) -> None:
     """Q1: an error names the alias."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(query, TABLES)

@@ -107,7 +107,7 @@ def test_asof_among_other_clauses(query: str) -> None:
         ("l positional join r", "POSITIONAL JOIN: the rows of its left side have no order"),
     ],
 )
-def test_what_is_no_asof_join(tables: str, said: str) -> None:
+def test_unsupported_asof_joins(tables: str, said: str) -> None:
     """Q1: the error names the clause and the remedy."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(f"select * from {tables}", _tables("integer"))

@@ -139,13 +139,13 @@ def test_the_span_of_a_query(text: str, expected: str) -> None:
     assert position is not None and text[position[0] : position[1] + 1] == expected
 
 
-def test_what_is_no_node_has_no_span() -> None:
+def test_only_nodes_have_a_span() -> None:
     _, source = parse("select 1", QCORE)
     assert span_of("select", source) is None
     assert span_of(Node(), source) is None
 
 
-def test_what_a_text_names_is_read_once_a_text() -> None:
+def test_columns_of_a_text_are_read_once() -> None:
     """The binder of a query also binds the texts of its views."""
     made, _ = parse_expression("a, b from t")
     assert made.read_columns is made.read_columns

@@ -70,6 +70,6 @@ def test_q1_nulls_are_ignored_by_words_inside_and_behind_the_brackets(text: str)
         ("any_value(a having max b)", r"HAVING MAX and MIN among arguments.*arg_max\(x, y\)"),
     ],
 )
-def test_q1_what_is_not_read_is_refused_with_what_to_write(text: str, message: str) -> None:
+def test_q1_unsupported_syntax_is_refused_with_the_remedy(text: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         call(text)

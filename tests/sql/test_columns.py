@@ -88,7 +88,7 @@ def test_q1_fields_of_structs(written: str, type: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("written", ["b", "t.b", "v.a", "s.t.a"])
-def test_q1_names_of_nothing(written: str) -> None:
+def test_q1_names_without_parts(written: str) -> None:
     assert find_column(written, context()) is None
 
 

@@ -69,7 +69,7 @@ def test_deep_ones_have_answers(opens, closes):
 
 
 @pytest.mark.parametrize(("opens", "closes"), [("(", ")"), ("abs(", ")"), ("case when b then 1 else ", " end")])
-def test_what_is_nested_too_deeply_is_refused(opens, closes):
+def test_deep_nesting_is_refused(opens, closes):
     with pytest.raises(PlanError, match="nested too deeply"):
         answer(f"select {nest_text(opens, 3000, closes)} as x from t")
 

@@ -217,7 +217,7 @@ def test_statements() -> None:
         ("select trunc(date '2024-01-01', x) from values ('month') t(x)", "trunc takes the part as a text literal"),
     ],
 )
-def test_what_is_not_there_is_said(session: qcore.Session, query: str, said: str) -> None:
+def test_unsupported_syntax_is_an_error(session: qcore.Session, query: str, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         session.sql(query).to_arrow()
     assert said in str(caught.value)
@@ -284,7 +284,7 @@ def test_as_duckdb(text: str) -> None:
     assert_same_rows(answer(text), expected(text), ordered="order by" in text)
 
 
-def test_what_duckdb_reads_otherwise() -> None:
+def test_expressions_that_duckdb_reads_otherwise() -> None:
     # As in PostgreSQL. DuckDB reads 0x1F as 0 with the alias x1F.
     assert answer("select 0x1F as a, 0Xff as b").to_pylist() == [{"a": 31, "b": 255}]
     assert answer("select b is unknown as a, every(b) as c from t group by b order by b").to_pylist() == [

@@ -168,7 +168,7 @@ def test_decimals_that_fit_their_common_type(rows: str, oracle: duckdb.DuckDBPyC
         assert value_of(query) == oracle.execute(f"select {query}").fetchall()[0][0]
 
 
-def test_what_is_not_as_in_duckdb() -> None:
+def test_documented_differences_from_duckdb() -> None:
     """The documented differences.
 
     Nanoseconds, which DuckDB's client truncates; exact sums; long decimals; version(); halves of intervals; integer

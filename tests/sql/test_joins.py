@@ -160,7 +160,7 @@ NEVER_NULL = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v",
         "select k, grouping(k) as g, k is null as x from t group by rollup (k)",
     ],
 )
-def test_what_is_never_null_may_be_missing(query: str) -> None:
+def test_columns_without_nulls_become_null_in_outer_joins_and_subqueries(query: str) -> None:
     """Q3: a subquery without rows, the other side of an outer join, and an aggregate without rows give null."""
     table = pa.table({"k": [1, 2, 3], "v": [10, 20, 30]}, schema=NEVER_NULL)
     database, session = duckdb.connect(), qcore.Session(threads=1)

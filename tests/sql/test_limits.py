@@ -130,7 +130,7 @@ def test_negative_numbers_are_no_limit(both: tuple[qcore.Session, duckdb.DuckDBP
         ("select i from t limit i", "unknown column 'i'"),
     ],
 )
-def test_what_is_no_limit_is_said(both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str, said: str) -> None:
+def test_bad_limits_are_errors(both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         both[0].sql(query).to_arrow()
     assert said in str(caught.value)

@@ -154,7 +154,7 @@ def test_columns_of_queries_within_are_called_as_written(query: str) -> None:
     assert_same_rows(got, wanted, check_names=True)
 
 
-def test_a_table_made_of_a_query_has_its_names() -> None:
+def test_a_table_made_from_a_query_has_the_names_of_its_columns() -> None:
     """Q1."""
     session = qcore.Session()
     session.register("t", WITHIN["t"])

@@ -155,7 +155,7 @@ def test_many_batches_and_drivers():
         ("select arg_max(i) from t", "arg_max does not take 1 argument, line 1, column 8"),
     ],
 )
-def test_what_is_wrong_is_named(text, words):
+def test_errors_name_the_fault(text, words):
     with pytest.raises(qcore.QcoreError, match=words):
         qcore.sql(text, {"t": TABLE}).to_arrow()
 

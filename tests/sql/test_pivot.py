@@ -123,7 +123,7 @@ def test_aggregates_that_duckdb_does_not_pivot(call: str, wanted: str) -> None:
         ("pivot s on nosuch in (1) using sum(v) group by y", "unknown column 'nosuch'"),
     ],
 )
-def test_what_cannot_be_pivoted(query: str, said: str) -> None:
+def test_unsupported_pivots(query: str, said: str) -> None:
     """Q1: an error names it."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(query, TABLES)
@@ -157,7 +157,7 @@ def test_the_work_grows_with_the_columns() -> None:
     assert _calls_of(800, session) < 2.5 * _calls_of(400, session)
 
 
-def test_a_table_called_pivot_is_none() -> None:
+def test_a_table_may_be_called_pivot() -> None:
     """Q1."""
     tables = {"pivot": TABLES["m"], "unpivot": TABLES["m"]}
     rows = qcore.sql("select pivot.name from pivot join unpivot on pivot.name = unpivot.name", tables).to_arrow()

@@ -48,7 +48,7 @@ def test_a_class_is_read_or_refused_by_name(base: type) -> None:
             binder.table(node, context)
 
 
-def test_readers_are_of_classes_that_there_are() -> None:
+def test_readers_are_for_existing_classes() -> None:
     """A class that another version of sqlglot renames would be an error."""
     names = {base.__name__ for base in CLASSES}
     known = {*READERS.expressions, *READERS.queries, *READERS.tables}

@@ -85,9 +85,7 @@ def test_samples_differ(both: tuple[qcore.Session, duckdb.DuckDBPyConnection]) -
         ("select 1 using sample 3", "needs tables in FROM"),
     ],
 )
-def test_what_is_no_sample_is_said(
-    both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str, said: str
-) -> None:
+def test_bad_samples_are_errors(both: tuple[qcore.Session, duckdb.DuckDBPyConnection], query: str, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         both[0].sql(query).to_arrow()
     assert said in str(caught.value)

@@ -118,7 +118,7 @@ def test_stars_and_columns(query: str) -> None:
         ("select * replace (1 as zz) from t full join u using (i)", "unknown column 'zz'"),
     ],
 )
-def test_what_stands_for_no_columns(query: str, said: str) -> None:
+def test_stars_without_columns(query: str, said: str) -> None:
     """Q1: an error names the expression."""
     with pytest.raises(qcore.PlanError, match=said):
         qcore.sql(query, TABLES)

@@ -41,7 +41,7 @@ def test_brackets_and_parts() -> None:
     assert sql.query(close + 2, "usage").startswith("[1, 2]")
 
 
-def test_what_ends_too_early() -> None:
+def test_statements_that_end_too_early() -> None:
     sql = StatementText("X", "(a, b", QCORE)
     with pytest.raises(PlanError, match="a bracket is not closed"):
         sql.close(1)

@@ -100,6 +100,6 @@ def test_names_in_quotes() -> None:
 
 
 @pytest.mark.parametrize("text", ["describe 'a", 'create table "x as select 1', "show /* t"])
-def test_what_does_not_end(text: str) -> None:
+def test_unclosed_texts_and_comments(text: str) -> None:
     with pytest.raises(PlanError, match="does not end"):
         read_statement(text, QCORE)

@@ -41,6 +41,6 @@ def test_q1_as_duckdb(query: str) -> None:
     assert_same_rows(actual, duck.sql(query).to_arrow_table())
 
 
-def test_q1_what_has_no_parts_is_refused() -> None:
+def test_q1_values_without_parts_are_refused() -> None:
     with pytest.raises(PlanError, match="it takes a list, not int64"):
         qcore.sql("select i[1] from t", {"t": TABLE})

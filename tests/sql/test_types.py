@@ -293,13 +293,13 @@ def test_text_beside_dates_in_unions() -> None:
         ),
     ],
 )
-def test_refused_with_what_to_write(text: str, message: str) -> None:
+def test_refused_with_the_remedy(text: str, message: str) -> None:
     """Q1: the error names the missing feature and the remedy."""
     with pytest.raises(qcore.QcoreError, match=message):
         answer(text)
 
 
-def test_collations_of_code_points_are_what_there_is() -> None:
+def test_only_collations_by_code_points_are_supported() -> None:
     """Q1: COLLATE "C" has no effect, because text is always compared so."""
     assert answer("""select g from t where g = 'a' collate "C" order by g collate binary""")["g"].to_pylist() == [
         "a",

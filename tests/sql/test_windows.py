@@ -128,7 +128,7 @@ def test_windows_that_build_on_others(query: str) -> None:
         ("max(f) over (w rows 2 preceding) from t window w as (order by g rows 1 preceding)", "'w' has a frame"),
     ],
 )
-def test_what_does_not_fit_is_said(query: str, said: str) -> None:
+def test_inputs_that_do_not_fit_are_errors(query: str, said: str) -> None:
     session = qcore.Session()
     session.register("t", T)
     with pytest.raises(PlanError) as caught:

@@ -200,7 +200,7 @@ def test_parts_of_nested_values(name: str, duck: duckdb.DuckDBPyConnection) -> N
         ("regexp_match_substring:str_str", make_call("$s", "b", 2, 1), "only position 1"),
     ],
 )
-def test_what_the_engine_cannot_do(name: str, call: dict[str, Any], message: str) -> None:
+def test_features_that_the_engine_lacks(name: str, call: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=rf"{message}.*\(at project\)"):
         run(plan_of({"scalar_function": call}, name))
 

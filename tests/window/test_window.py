@@ -141,7 +141,7 @@ def test_groups_frames(start: int | None, end: int | None, duck: duckdb.DuckDBPy
         ("sum(b) over (order by s range between interval '1 hour' preceding and current row)", "over string"),
     ],
 )
-def test_what_cannot_be_run_is_refused(call: str, message: str) -> None:
+def test_unsupported_calls_are_refused(call: str, message: str) -> None:
     with pytest.raises(qcore.PlanError, match=message):
         qcore.sql(f"select {call} from t", {"t": table(3)})
 

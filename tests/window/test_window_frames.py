@@ -160,7 +160,7 @@ def test_mode_gives_the_first_of_equals(duck: duckdb.DuckDBPyConnection) -> None
         assert_same_rows(qcore.sql(query, {"u": t}).to_arrow(), duck.sql(query).to_arrow_table())
 
 
-def test_lists_of_windows_go_on(duck: duckdb.DuckDBPyConnection) -> None:
+def test_lists_of_windows_pass_through_other_windows(duck: duckdb.DuckDBPyConnection) -> None:
     """A list that one window computes passes through another, and its elements can be read."""
     query = (
         "select id, len(l), l[1], sum(id) over (partition by g order by id) from "
@@ -205,7 +205,7 @@ def test_many_rows_in_an_order_of_their_own(duck: duckdb.DuckDBPyConnection) -> 
         ("array_agg([x]) over (order by id)", "array_agg of list"),
     ],
 )
-def test_what_is_refused(call: str, message: str) -> None:
+def test_unsupported_input(call: str, message: str) -> None:
     with pytest.raises(qcore.PlanError, match=message):
         qcore.sql(f"select {call} from t", {"t": table(3)})
 

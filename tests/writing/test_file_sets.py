@@ -60,7 +60,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     assert not staged.exists()
 
 
-def test_what_came_to_the_target_meanwhile_stays(tmp_path: Path) -> None:
+def test_a_file_that_appeared_at_the_target_stays(tmp_path: Path) -> None:
     staged = tmp_path / "staged"
     staged.write_text("new")
     folder, link = tmp_path / "folder", tmp_path / "link"

@@ -149,7 +149,7 @@ def test_a_query_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_comes_after_the_write_was_given_up(tmp_path: Path) -> None:
+def test_a_file_that_is_finished_after_the_write_was_cancelled(tmp_path: Path) -> None:
     """D9: if a query is stopped, a driver may finish its file after the commit was closed. The file is removed."""
     state = TableWriteState(str(tmp_path / "out"), pa.schema({"k": pa.int64()}), False, "none", 1, Account())
     writer, commit = TableWrite(state, 0), TableCommit(state)
@@ -380,7 +380,7 @@ def test_only_regular_files_are_replaced(kind: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_what_came_to_the_path_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_that_appeared_at_the_path_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     for kind in ("a FIFO", "a folder"):
         result = qcore.Session(threads=1).execute(PlanBuilder().values(TABLE).write_parquet(path).build())
@@ -414,7 +414,7 @@ def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode == (tmp_path / "folder").stat().st_mode
 
 
-def test_what_a_symbolic_link_leads_to_is_replaced(tmp_path: Path) -> None:
+def test_the_target_of_a_symbolic_link_is_replaced(tmp_path: Path) -> None:
     """Links stay, also dangling ones and links to links. The new file is written next to the old one."""
     there, here = tmp_path / "there", tmp_path / "here"
     there.mkdir()

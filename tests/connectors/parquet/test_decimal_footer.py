@@ -54,5 +54,5 @@ def test_without_decimals_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x00", b"\x15\x02", b"\xff" * 20, b"\x15\x02\x19\xfc"])
-def test_what_is_no_footer_comes_back_as_it_is(raw: bytes) -> None:
+def test_bytes_that_are_no_footer_are_returned_unchanged(raw: bytes) -> None:
     assert decimals_as_integers(raw) == (raw, {})

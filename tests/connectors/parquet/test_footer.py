@@ -142,7 +142,7 @@ def test_the_cache_reads_a_changed_file_again(path: Path) -> None:
         (b"PAR1" + (1000).to_bytes(4, "little") + b"PAR1", "its footer would have 1000 bytes"),
     ],
 )
-def test_what_is_no_parquet_file(tmp_path: Path, data: bytes, words: str) -> None:
+def test_files_that_are_no_parquet_files(tmp_path: Path, data: bytes, words: str) -> None:
     path = tmp_path / "x.parquet"
     path.write_bytes(data)
     with pytest.raises(PlanError, match=rf"x\.parquet.*{words}"):

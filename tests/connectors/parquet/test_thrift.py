@@ -80,7 +80,7 @@ def test_a_value_is_skipped_to_its_end(what: str) -> None:
     assert reader.data[reader.at :] == b"\x2a"
 
 
-def test_what_is_no_struct() -> None:
+def test_values_that_are_no_structs() -> None:
     with pytest.raises(FooterDamaged, match="Thrift type 11"):
         ThriftReader(b"\x00").skip(MAP)
     with pytest.raises(IndexError):
