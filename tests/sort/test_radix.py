@@ -25,6 +25,8 @@ SHAPES = {
     "one far away": np.append(RNG.permutation(N - 1), 2**62),
     "ascending": np.arange(N),
     "descending": np.arange(N)[::-1].copy(),
+    "ascending but for the last": np.append(np.arange(1, N), 0),
+    "descending but for the last": np.append(np.arange(1, N)[::-1], N),
     "low bits alike": RNG.integers(0, 2**20, N) << 40,
     "two clusters": np.where(RNG.random(N) < 0.5, RNG.integers(0, 100, N), 2**60 + RNG.integers(0, 100, N)),
     "close": 2**40 + RNG.integers(0, 2**13, N) * (2**30) + RNG.integers(0, 2, N),
