@@ -8,35 +8,59 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_is_paused = False
+
+class _Pauses:
+    """The contexts of this process that pause the search. The first one turns it off, the last one on again."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.n = 0
+        #: Whether the search was on before the first context, so that the last one turns it on again.
+        self.resumes = False
+
+    def resume(self) -> None:
+        """Turn the search on again if it was on before."""
+        if self.resumes:
+            gc.enable()
+            self.resumes = False
+
+
+_pauses = _Pauses()
 
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """In this context the process looks for no cycles, unless another thread ends such a context.
+    """In this context the process looks for no cycles. Any number of threads may be in such contexts.
 
     Where the search is off already it stays off.
     """
-    global _is_paused
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    _is_paused = True
+    pauses = _pauses
+    is_counted = False
     try:
+        with pauses.lock:
+            pauses.n, is_counted = pauses.n + 1, True
+            if pauses.n == 1 and gc.isenabled():
+                pauses.resumes = True
+                gc.disable()
         yield
     finally:
-        _is_paused = False
-        gc.enable()
+        # In a child that was forked in this context the pause is over, and the lock may be one that nobody releases.
+        if is_counted and pauses is _pauses:
+            with pauses.lock:
+                if pauses.n == 1:
+                    pauses.resume()
+                pauses.n -= 1
 
 
 def _resume_in_child() -> None:
-    """The thread that paused it may not be in a forked child."""
-    if _is_paused:
-        gc.enable()
+    """The threads that paused the search may not be in a forked child."""
+    global _pauses
+    before, _pauses = _pauses, _Pauses()
+    before.resume()
 
 
 os.register_at_fork(after_in_child=_resume_in_child)
