@@ -32,6 +32,8 @@ NAMES = pa.schema([("name", pa.string())])
 ROW_GROUP_ROWS = 1 << 17
 # Rows that are read at a time from a file that is written anew.
 READ_ROWS = 1 << 13
+# Memory that it takes to return the rows about the files: their own, an eighth more, and a copy in growing buffers.
+ROOM_FACTOR, ROOM_BYTES = 4, 1024
 COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
 
@@ -187,15 +189,24 @@ class TableWriteState:
         with writing(self.path):
             return self._files[name].n_rows, self._files[name].complete()
 
-    def commit(self, names: Sequence[str]) -> list[str]:
-        """Rename the files, which are all complete now, and return their paths."""
+    def path_of(self, name: str) -> str:
+        """The path that a file has after commit()."""
+        return self.path if self.single else os.path.join(self.path, name)
+
+    def commit(self, names: Sequence[str]) -> None:
+        """Rename the files, which are all complete now."""
         if not self.single:
             self._staging.become_target()
-            return [os.path.join(self.path, name) for name in names]
+            return
         with writing(self.path):
             replace_file(self._staging.file(names[0]), self._staging.target)
         self._staging.remove()
-        return [self.path]
+
+    def room_for(self, rows: pa.RecordBatch) -> Reservation:
+        """Reserve the memory that it takes to return rows. MemoryLimitError if there is not enough."""
+        room = Reservation(self._account)
+        room.add(ROOM_FACTOR * rows.nbytes + ROOM_BYTES)
+        return room
 
     def give_up(self) -> None:
         """Remove the files: the write failed or was stopped. Drivers that still write remove theirs at close."""
@@ -256,6 +267,7 @@ class TableCommit(Operator):
         self._names: list[str] = []
         self._committed = False
         self._output: pa.RecordBatch | None = None
+        self._room: Reservation | None = None
 
     def output_schema(self, schema: Any) -> pa.Schema:
         return WRITTEN
@@ -269,13 +281,17 @@ class TableCommit(Operator):
             self._names = ["part-00000.parquet"]
             self._state.file(self._names[0])
         names = sorted(self._names)
-        sizes = [self._state.complete(name) for name in names]
-        paths = self._state.commit(names)
+        self._output = describe_files([(self._state.path_of(name), *self._state.complete(name)) for name in names])
+        # A query whose files have appeared must not fail because there is no memory for the rows about them.
+        self._room = self._state.room_for(self._output)
+        self._state.commit(names)
         self._committed = True
-        self._output = describe_files([(path, *size) for path, size in zip(paths, sizes, strict=True)])
 
     def get_output(self) -> pa.RecordBatch | None:
         output, self._output = self._output, None
+        if self._room is not None:
+            self._room.give_back()
+            self._room = None
         return output
 
     def close(self) -> None:

@@ -149,6 +149,39 @@ def test_a_query_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("how", ["file", "folder", "copy"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_query_that_fails_for_want_of_memory_leaves_the_path(how: str, threads: int, tmp_path: Path) -> None:
+    """D9: the rows about the files take the most memory here. A query that cannot return them changes no file."""
+    folder = tmp_path.joinpath(*["x" * 200] * 10)
+    folder.mkdir(parents=True)
+    path = folder / "out"
+    session = qcore.Session(threads=threads)
+    session.register("t", pa.table({"k": range(40)}))
+    ends = []
+    for limit in range(64, 100_000, 512):
+        if how != "folder":
+            path.write_text("old")
+        session.change(memory_limit=limit)
+        rows = PlanBuilder().values(pa.table({"k": range(40)}))
+        try:
+            if how == "copy":
+                told = session.sql(f"copy t to '{path}' (format parquet)").to_arrow().to_pylist()
+            else:
+                plan = rows.write_parquet(path, single=how == "file").build()
+                told = session.execute(plan).to_arrow().to_pylist()
+        except qcore.MemoryLimitError:
+            ends.append("error")
+            assert path.read_bytes() == b"old" if how != "folder" else not path.exists()
+            assert os.listdir(folder) == ([] if how == "folder" else ["out"])
+            continue
+        ends.append("rows")
+        assert sum(file["rows"] for file in told) == 40
+        assert pq.read_table(path).num_rows == 40
+        break
+    assert ends[-1] == "rows" and len(ends) > 10
+
+
 def test_a_file_that_is_finished_after_the_write_was_cancelled(tmp_path: Path) -> None:
     """D9: if a query is stopped, a driver may finish its file after the commit was closed. The file is removed."""
     state = TableWriteState(str(tmp_path / "out"), pa.schema({"k": pa.int64()}), False, "none", 1, Account())
@@ -218,7 +251,7 @@ def test_each_failing_step_of_a_widening_write_leaves_nothing(how: str, tmp_path
                     if site != "reserve":
                         assert os.listdir(tmp_path) == []
                     elif os.path.lexists(path):
-                        # No memory was left for the result row. The file is already complete.
+                        # The row about the file, which has its name already, was refused the memory reserved for it.
                         assert os.listdir(tmp_path) == ["out"]
                         path.unlink() if how == "file" else shutil.rmtree(path)
                     continue
