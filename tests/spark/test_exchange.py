@@ -86,6 +86,7 @@ def test_files_go_as_they_are_read_and_the_folder_at_the_end(spark: Any, exchang
     splits = list(table.splits(("id",), None, 2))
     folder = Path(splits[0].path).parent  # type: ignore[attr-defined]
     assert folder.parent == exchange_dir and len(list(folder.iterdir())) == 3
+    assert oct(folder.stat().st_mode)[-3:] == "700"
     for left, split in zip((2, 1, 0), splits, strict=True):
         stream = table.open(split, ("id",), None, 100)
         assert len(list(folder.iterdir())) == left
