@@ -211,7 +211,9 @@ cdef int load_converted(
     cdef StringView* views = <StringView*> scratch.values
     out.values = scratch.values
     if column.check != NULL:
-        return load_checked(column, first, rows, n, out.validity, views)
+        if column.storage != STORE_ARROW_VIEW or rows != NULL:
+            return load_checked(column, first, rows, n, out.validity, views)
+        row_check(<RowCheck*> column.check, first, NULL, n)
     if column.storage == STORE_UTF8:
         offsets = <const int32_t*> column.values + column.offset
         qc_check_offsets(offsets, column.n_rows, b"the offsets of strings ascend")

@@ -6,6 +6,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from qcore_ext.data.array_check cimport array_fault, explain_fault, fault_at_rows, run_fault
+from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView
 from qcore_ext.data.layout_check cimport layout_fault
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load
@@ -20,6 +21,7 @@ cdef enum:
     # Cache lines to prefetch of the offsets and of the text after a section: about as many as a core can have in
     # flight. The processor itself prefetches longer text.
     OFFSETS_FETCHED = 1024
+    VIEWS_FETCHED = 1024
     TEXT_FETCHED = 512
 
 
@@ -42,43 +44,60 @@ cdef int raise_fault(const RowCheck* self, const char* fault) except -1 nogil:
 cdef void fetch_behind(const RowCheck* self, int64_t low, int64_t high) noexcept nogil:
     """Prefetch the data after the sound rows low to high - 1. The caller loads these rows meanwhile."""
     cdef char kind = self.layout.format[0]
-    cdef const char* offsets = <const char*> self.array.buffers[1]
+    cdef const char* values = <const char*> self.array.buffers[1]
+    cdef const StringView* view
+    cdef const int32_t* pair
     cdef int64_t start, end
-    if kind == c"u" or kind == c"z":
-        start = (<const int32_t*> offsets)[low]
-        end = (<const int32_t*> offsets)[high]
-        qc_prefetch_range(offsets + 4 * high, OFFSETS_FETCHED)
-    elif kind == c"U" or kind == c"Z":
-        start = (<const int64_t*> offsets)[low]
-        end = (<const int64_t*> offsets)[high]
-        qc_prefetch_range(offsets + 8 * high, OFFSETS_FETCHED)
-    else:
+    if kind == c"v":
+        qc_prefetch_range(values + sizeof(StringView) * high, VIEWS_FETCHED)
+        view = <const StringView*> values + high - 1
+        pair = <const int32_t*> &view.pointer
+        # The view of a null row may point anywhere.
+        if view.length > VIEW_INLINE_BYTES and 0 <= pair[0] < self.array.n_buffers - 3:
+            qc_prefetch_range(
+                <const char*> self.array.buffers[2 + pair[0]] + pair[1] + view.length, TEXT_FETCHED
+            )
         return
+    if kind == c"u" or kind == c"z":
+        start = (<const int32_t*> values)[low]
+        end = (<const int32_t*> values)[high]
+        qc_prefetch_range(values + 4 * high, OFFSETS_FETCHED)
+    else:
+        start = (<const int64_t*> values)[low]
+        end = (<const int64_t*> values)[high]
+        qc_prefetch_range(values + 8 * high, OFFSETS_FETCHED)
     qc_prefetch_range(<const char*> self.array.buffers[2] + end, min(end - start, TEXT_FETCHED))
 
 
-cdef int check_section(RowCheck* self, int64_t section) except -1 nogil:
+cdef const char* section_fault(RowCheck* self, int64_t section) noexcept nogil:
     cdef int64_t low = max(section * SECTION_ROWS, self.array.offset)
     cdef int64_t high = min((section + 1) * SECTION_ROWS, self.array.offset + self.array.length)
     cdef const char* fault
-    if high > low:
-        fault = run_fault(&self.array, &self.layout, self.data_bytes, low, high - low)
-        if fault != NULL:
-            return raise_fault(self, fault)
+    if high <= low:
+        return NULL
+    fault = run_fault(&self.array, &self.layout, self.data_bytes, low, high - low)
+    if fault == NULL:
         fetch_behind(self, low, high)
-    # Two threads may both have checked it, with the same result.
-    if qc_cas(&self.done[section], 0, 1):
-        qc_add(&self.n_left, -1)
-    return 0
+    return fault
 
 
 cdef int check_sections(RowCheck* self, int64_t low, int64_t high) except -1 nogil:
     """Check the sections of the positions low to high, both included."""
+    cdef const char* fault = NULL
+    cdef int64_t n_done = 0
     cdef int64_t section
     for section in range(low // SECTION_ROWS, high // SECTION_ROWS + 1):
-        if not qc_load(&self.done[section]):
-            check_section(self, section)
-    return 0
+        if qc_load(&self.done[section]):
+            continue
+        fault = section_fault(self, section)
+        if fault != NULL:
+            break
+        # Two threads may both have checked it, with the same result.
+        n_done += qc_cas(&self.done[section], 0, 1)
+    # Once for all: threads that read the same array write to one cache line here.
+    if n_done > 0:
+        qc_add(&self.n_left, -n_done)
+    return 0 if fault == NULL else raise_fault(self, fault)
 
 
 cdef int check_picked(RowCheck* self, int64_t first, const uint32_t* rows, int64_t n) except -1 nogil:

@@ -582,11 +582,8 @@ static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
     return _mm512_or_si512(seen, _mm512_maskz_loadu_epi8(n > 0 ? ~0ULL >> (64 - n) : 0, text));
 }
 #else
-typedef uint64_t TextSeen;
-static inline TextSeen nothing_seen(void) { return 0; }
-static inline int seen_high(TextSeen seen) { return (seen & 0x8080808080808080ULL) != 0; }
-static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
-    uint64_t word;
+static inline uint64_t see_words(const uint8_t *text, int64_t n) {
+    uint64_t word, seen = 0;
     if (n < 8) {
         LOOP seen |= text[i];
         return seen;
@@ -598,9 +595,55 @@ static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
     memcpy(&word, text + n - 8, 8);     /* the last word overlaps the one before */
     return seen | word;
 }
+#if defined(__AVX2__)
+typedef __m256i TextSeen;
+static inline TextSeen nothing_seen(void) { return _mm256_setzero_si256(); }
+static inline int seen_high(TextSeen seen) { return _mm256_movemask_epi8(seen) != 0; }
+static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
+    if (n < 32) return _mm256_or_si256(seen, _mm256_set1_epi64x((long long) see_words(text, n)));
+    for (int64_t i = 0; i < n - 32; i += 32)
+        seen = _mm256_or_si256(seen, _mm256_loadu_si256((const __m256i *) (text + i)));
+    return _mm256_or_si256(seen, _mm256_loadu_si256((const __m256i *) (text + n - 32)));
+}
+#else
+typedef uint64_t TextSeen;
+static inline TextSeen nothing_seen(void) { return 0; }
+static inline int seen_high(TextSeen seen) { return (seen & 0x8080808080808080ULL) != 0; }
+static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) { return seen | see_words(text, n); }
+#endif
 #endif
 
 typedef struct { uint32_t length, prefix, buffer, offset; } LongView;
+
+/* Whether all long views, of which there is at least one, point into the first 2 GiB of one buffer (NULL: a missing one),
+   with the prefixes that it has there, and its bytes from the first to the last of them are ASCII. Most blocks are so.
+   Their text is read from end to end, without a branch for each view. */
+static int views_in_order(const LongView *views, int64_t n, const uint8_t *base, int64_t size, uint32_t buffer, int text) {
+    uint64_t first = UINT32_MAX, last = 0, total = 0;
+    uint32_t differs = 0;
+    LOOP {
+        const LongView *view = &views[i];
+        uint64_t mask = view->length > VIEW_INLINE ? ~0ULL : 0;
+        uint64_t from = view->offset | ~mask, end = ((uint64_t) view->offset + view->length) & mask;
+        differs |= (view->buffer ^ buffer) & (uint32_t) mask;
+        first = from < first ? from : first;
+        last = end > last ? end : last;
+        total += view->length & mask;
+    }
+    /* Unsigned: the end of a negative length or offset is above any size. */
+    if (differs || !base || size < 0 || last > (uint64_t) (size < INT32_MAX ? size : INT32_MAX)) return 0;
+    LOOP {
+        const LongView *view = &views[i];
+        int is_long = view->length > VIEW_INLINE;
+        uint32_t prefix;
+        memcpy(&prefix, base + (is_long ? view->offset : first), 4);
+        differs |= is_long ? prefix ^ view->prefix : 0;
+    }
+    if (differs || !text) return differs == 0;
+    /* Text that no view points to would be read in vain. */
+    if (last - first > 2 * total) return 0;
+    return !seen_high(see_text(nothing_seen(), base + first, (int64_t) (last - first)));
+}
 
 static int views_sound(const void *views, const uint32_t *rows, int64_t n, const void *const *buffers, const int64_t *sizes,
                        int64_t n_buffers, int text) {
@@ -614,6 +657,10 @@ static int views_sound(const void *views, const uint32_t *rows, int64_t n, const
     unsigned flags = views_seen(all, n, text);
     if (flags != VIEW_LONG) return flags == 0;
     int64_t n_longs = 0;
+    while (all[n_longs].length <= VIEW_INLINE) n_longs++;
+    const uint32_t one = all[n_longs].buffer;
+    if (views_in_order(all, n, one < n_buffers ? buffers[one] : 0, one < n_buffers ? sizes[one] : 0, one, text)) return 1;
+    n_longs = 0;
     LOOP {
         longs[n_longs] = (uint16_t) i;
         n_longs += all[i].length > VIEW_INLINE;
