@@ -615,34 +615,31 @@ static inline TextSeen see_text(TextSeen seen, const uint8_t *text, int64_t n) {
 
 typedef struct { uint32_t length, prefix, buffer, offset; } LongView;
 
-/* Whether all long views, of which there is at least one, point into the first 2 GiB of one buffer (NULL: a missing one),
-   with the prefixes that it has there, and its bytes from the first to the last of them are ASCII. Most blocks are so.
-   Their text is read from end to end, without a branch for each view. */
+/* Whether n >= 1 long views all point into the first 2 GiB of one buffer (NULL: a missing one), with the prefixes that it
+   has there, and its bytes from the first to the last of them are ASCII. Most blocks of long views are so. Their text is
+   read from end to end, without a branch for each view. */
 static int views_in_order(const LongView *views, int64_t n, const uint8_t *base, int64_t size, uint32_t buffer, int text) {
-    uint64_t first = UINT32_MAX, last = 0, total = 0;
-    uint32_t differs = 0;
+    uint32_t first = UINT32_MAX, last = 0, bits = 0, differs = 0;
+    uint64_t total = 0;
     LOOP {
-        const LongView *view = &views[i];
-        uint64_t mask = view->length > VIEW_INLINE ? ~0ULL : 0;
-        uint64_t from = view->offset | ~mask, end = ((uint64_t) view->offset + view->length) & mask;
-        differs |= (view->buffer ^ buffer) & (uint32_t) mask;
+        uint32_t from = views[i].offset, length = views[i].length, end = from + length;
+        bits |= from | length;
+        differs |= views[i].buffer ^ buffer;
         first = from < first ? from : first;
         last = end > last ? end : last;
-        total += view->length & mask;
+        total += length;
     }
-    /* Unsigned: the end of a negative length or offset is above any size. */
-    if (differs || !base || size < 0 || last > (uint64_t) (size < INT32_MAX ? size : INT32_MAX)) return 0;
+    /* Without a negative offset or length no end overflowed. */
+    if (differs || bits > INT32_MAX || !base || last > (size < INT32_MAX ? size : INT32_MAX)) return 0;
     LOOP {
-        const LongView *view = &views[i];
-        int is_long = view->length > VIEW_INLINE;
         uint32_t prefix;
-        memcpy(&prefix, base + (is_long ? view->offset : first), 4);
-        differs |= is_long ? prefix ^ view->prefix : 0;
+        memcpy(&prefix, base + views[i].offset, 4);
+        differs |= prefix ^ views[i].prefix;
     }
     if (differs || !text) return differs == 0;
     /* Text that no view points to would be read in vain. */
     if (last - first > 2 * total) return 0;
-    return !seen_high(see_text(nothing_seen(), base + first, (int64_t) (last - first)));
+    return !seen_high(see_text(nothing_seen(), base + first, (int64_t) last - first));
 }
 
 static int views_sound(const void *views, const uint32_t *rows, int64_t n, const void *const *buffers, const int64_t *sizes,
@@ -657,13 +654,14 @@ static int views_sound(const void *views, const uint32_t *rows, int64_t n, const
     unsigned flags = views_seen(all, n, text);
     if (flags != VIEW_LONG) return flags == 0;
     int64_t n_longs = 0;
-    while (all[n_longs].length <= VIEW_INLINE) n_longs++;
-    const uint32_t one = all[n_longs].buffer;
-    if (views_in_order(all, n, one < n_buffers ? buffers[one] : 0, one < n_buffers ? sizes[one] : 0, one, text)) return 1;
-    n_longs = 0;
     LOOP {
         longs[n_longs] = (uint16_t) i;
         n_longs += all[i].length > VIEW_INLINE;
+    }
+    if (n_longs == n) {
+        const uint32_t one = all[0].buffer;
+        const int is_there = one < n_buffers;
+        if (views_in_order(all, n, is_there ? buffers[one] : 0, is_there ? sizes[one] : 0, one, text)) return 1;
     }
     /* Neighbours mostly point into the same buffer. Bytes past 2 GiB count as unsound here; the caller checks such views. */
     const uint8_t *base = 0;
