@@ -48,7 +48,7 @@ TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
 BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench micro speed bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
+.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench chart bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -130,14 +130,11 @@ tsan-tests: $(TESTING)
 tpc: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1, 1, 2, 8 drivers, against DuckDB's answers
 	$(BIN)/python bench/tpc/answers.py $(ARGS)
 
-bench: $(INSTALLED)  ## TPC-H SF1 against DuckDB and Polars (ARGS='--rounds 15')
-	$(BIN)/python bench/tpch/run.py $(ARGS)
+bench: $(INSTALLED)  ## All rows beside DuckDB, Polars, DataFusion (ARGS='--only join tpch --rounds 3')
+	$(BIN)/python bench/run.py $(ARGS)
 
-micro: $(INSTALLED)  ## Joins, groups, filters, sorts of 20 million rows against DuckDB and Polars (ARGS='--only join')
-	$(BIN)/python bench/micro/run.py $(ARGS)
-
-speed: $(INSTALLED)  ## All queries of TPC-H, SSB, TPC-DS at SF1 against DuckDB (ARGS='--suites tpch --source arrow')
-	$(BIN)/python bench/tpc/speed.py $(ARGS)
+chart: $(INSTALLED)  ## Measure what build/bench.json lacks, and draw the README's chart (docs/bench.svg)
+	$(BIN)/python bench/run.py --missing --chart docs/bench.svg $(ARGS)
 
 bench-spark: java $(INSTALLED)  ## TPC-H SF1 by Spark, by qcore in Spark's tasks, by qcore alone (ARGS='--queries 1 3')
 	$(BIN)/python bench/spark/run.py $(ARGS)
