@@ -208,6 +208,14 @@ class FileTable:
         found = {name for file in self._files for name in columns_of_pyarrow(FOOTERS.get(file.location), columns)}
         return [name for name in columns if name in found]
 
+    def parquet_extent(self, columns: Sequence[str]) -> tuple[int, int]:
+        """Return the number of row groups, and of the bytes that the columns take in them; 0 for other formats."""
+        if isinstance(self._format, FileFormat):
+            return 0, 0
+        footers = [FOOTERS.get(file.location) for file in self._files]
+        n_bytes = sum(footer.stored_bytes(range(len(footer.group_rows)), columns) for footer in footers)
+        return sum(len(footer.group_rows) for footer in footers), n_bytes
+
     def open(self, split: Split, columns: tuple[str, ...], filter: Expr | None, batch_rows: int) -> BatchStream:
         """Read a split of this table, or a split of any other file with these columns that the application made."""
         file = _file_split(split)

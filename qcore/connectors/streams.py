@@ -13,10 +13,11 @@ class TableStream:
     """A pyarrow Table as a BatchStream. C++ code returns its batches without the GIL.
 
     `is_held_outside`: something else keeps the table's memory, so the query is not charged for it. `row_checks`: for
-    each column the checks of the arrays of strings whose rows are checked when they are loaded.
+    each column the checks of the arrays of strings whose rows are checked when they are loaded. `extent`: figures for
+    the statistics of the scan.
     """
 
-    __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside", "row_checks")
+    __slots__ = ("_table", "_batch_rows", "trust", "is_held_outside", "row_checks", "extent")
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class TableStream:
         row_checks: list[list[RowChecks]] | None = None,
     ) -> None:
         self.trust = trust
+        self.extent: dict[str, int] = {}
         self.row_checks = row_checks
         self._table: pa.Table | None = table
         # A multiple of 8, as TableScan cuts batches: otherwise it would cut each of these again.
@@ -55,12 +57,13 @@ def stream_of_values(data: pa.Table | pa.RecordBatch) -> TableStream:
 
 
 class ReaderStream:
-    """A pyarrow RecordBatchReader as a BatchStream. `closing` is closed with it."""
+    """A pyarrow RecordBatchReader as a BatchStream. `closing` is closed with it. `extent` is as that of TableStream."""
 
-    __slots__ = ("_reader", "_closing", "trust")
+    __slots__ = ("_reader", "_closing", "trust", "extent")
 
     def __init__(self, reader: pa.RecordBatchReader, closing: Any = None, trust: str = "nothing") -> None:
         self.trust = trust
+        self.extent: dict[str, int] = getattr(closing, "extent", {})
         self._reader: pa.RecordBatchReader | None = reader
         self._closing = closing
 

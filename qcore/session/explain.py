@@ -79,7 +79,8 @@ def explain_plan(
     -------
     str
         Columns: plan, id, estimated rows, with `stats` rows, ms and blocked ms, then pipelines. A column pyarrow ms
-        shows the time of functions that pyarrow computes, if there are any.
+        shows the time of functions that pyarrow computes, if there are any. The last column tells what the node's
+        operators chose and why: the index of a join, what found groups, the part of Parquet files that was read.
     """
     labels: list[str] = []
     nodes: list[PlanNode] = []
@@ -103,6 +104,9 @@ def explain_plan(
             masked = [f"{one.masked_rows:,}" if one.masked_rows else "" for one in found]
             columns.append(("rows under a mask", masked, True))
         columns.append(("pipelines", [", ".join(map(str, one.pipelines)) for one in found], False))
+        choices = [_choices(node, one) for node, one in zip(nodes, found, strict=True)]
+        if any(choices):
+            columns.append(("how", choices, False))
     elif pipelines is not None:
         columns.append(("pipelines", [", ".join(map(str, pipelines.get(node.id, ()))) for node in nodes], False))
     return _table(columns)
@@ -117,6 +121,9 @@ class _Measured:
     blocked_nanos: int = 0
     arrow_nanos: int = 0
     masked_rows: int = 0
+    join: dict[str, Any] = field(default_factory=dict)
+    groups: dict[str, dict[str, int]] = field(default_factory=dict)
+    extent: dict[str, int] = field(default_factory=dict)
     pipelines: list[int] = field(default_factory=list)
     ran: bool = False
 
@@ -133,9 +140,59 @@ def _measure(stats: Mapping[str, Any]) -> dict[str, _Measured]:
             one.masked_rows += int(counters.get("masked_rows", 0))
             one.blocked_nanos += sum(counters.get("blocked_wall_nanos", {}).values())
             one.rows = int(counters["output_rows"])
+            one.join = counters.get("join", one.join)
+            one.extent = counters.get("extent", one.extent)
+            if "groups" in counters:
+                one.groups[str(number)] = counters["groups"]
             if number not in one.pipelines:
                 one.pipelines.append(number)
     return result
+
+
+def _choices(node: PlanNode, measured: _Measured) -> str:
+    """Return what the operators of a node chose, with the reasons and the figures that show whether it was right."""
+    if isinstance(node, Scan) and measured.extent:
+        return _extent_text(node, measured.extent)
+    if measured.join:
+        return _join_text(measured.join)
+    # The steps of an aggregation are operators of different pipelines.
+    steps = "; then ".join(filter(None, map(_groups_text, measured.groups.values())))
+    return f"groups: {steps}" if steps else ""
+
+
+def _extent_text(node: Scan, extent: Mapping[str, int]) -> str:
+    n_groups, n_bytes = node.source.parquet_extent(node.columns) if isinstance(node.source, FileTable) else (0, 0)
+    read, read_bytes = extent["row_groups"], extent["bytes"]
+    text = f"{read:,} of {n_groups:,} row groups, {_megabytes(read_bytes)} of {_megabytes(n_bytes)} MB"
+    if n_groups < read:  # the application added splits of other files
+        text = f"{read:,} row groups, {_megabytes(read_bytes)} MB"
+    if extent["row_groups_left_out"]:
+        text += f"; keys of joins and the filter left out {extent['rows_left_out']:,} rows when splits were opened"
+    return text
+
+
+def _megabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f}"
+
+
+def _join_text(join: Mapping[str, Any]) -> str:
+    text = f"{join['index']}; {join['matched']:,} of {join['looked_up']:,} rows matched"
+    if join["filtered"]:
+        text += f"; {join['filtered']:,} were first asked of a filter of bits"
+    return text
+
+
+# What found or kept groups, in the order of the counters of HashAggregation, with the reason.
+_GROUPS = {
+    "array": "by an array over the range of keys",
+    "table": "by a hash table",
+    "radix": "by hash tables of 256 parts, as there are many",
+    "passed": "rows passed on, as few had equal keys",
+}
+
+
+def _groups_text(groups: Mapping[str, int]) -> str:
+    return ", ".join(f"{groups[kind]:,} {text}" for kind, text in _GROUPS.items() if groups[kind])
 
 
 def _draw(node: PlanNode, first: str, rest: str, labels: list[str], nodes: list[PlanNode]) -> None:

@@ -47,6 +47,11 @@ cdef class HashAggregation(Operator):
     cdef int64_t mask_wait
     cdef int64_t mask_wait_next
     cdef int64_t masked_rows        # rows that were computed under a mask
+    # Groups that were returned from an array, a table and a partitioned table, and rows passed on without one. Atomic.
+    cdef int64_t groups_of_array
+    cdef int64_t groups_of_table
+    cdef int64_t groups_of_radix
+    cdef int64_t rows_passed
     cdef int64_t position           # number of its rows that were read
     cdef bint input_over
     cdef bint emitting              # groups are being returned
@@ -78,6 +83,7 @@ cdef class HashAggregation(Operator):
     cdef int consume(self) except -1 nogil
     cdef int64_t n_groups(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil
+    cdef void count_groups(self) noexcept nogil
     cdef int stop_emitting(self) except -1 nogil
     cdef bint next_part(self) noexcept nogil
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil

@@ -19,6 +19,8 @@ from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vec
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
+from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
@@ -141,9 +143,20 @@ cdef class HashAggregation(Operator):
         self.release()
 
     def stats_snapshot(self):
-        """Figures of any operator, and 'masked_rows': selected rows that were computed under a mask."""
+        """Figures of any operator, and 'masked_rows': selected rows that were computed under a mask.
+
+        With keys 'groups' has the groups that were returned from an 'array', a 'table' and a partitioned table
+        ('radix'), and the rows 'passed' on without a table.
+        """
         counters = Operator.stats_snapshot(self)
         counters["masked_rows"] = self.masked_rows
+        if self.n_keys > 0:
+            counters["groups"] = {
+                "array": qc_load(&self.groups_of_array),
+                "table": qc_load(&self.groups_of_table),
+                "radix": qc_load(&self.groups_of_radix),
+                "passed": qc_load(&self.rows_passed),
+            }
         return counters
 
     # --- set-up ---
@@ -532,7 +545,19 @@ cdef class HashAggregation(Operator):
         elif self.groups != NULL:
             self.n_emitting = self.n_groups()
             group_set_complete(self.groups, self.n_emitting)
+        self.count_groups()
         return 0
+
+    cdef void count_groups(self) noexcept nogil:
+        """Count the groups to return for the statistics."""
+        if self.radix != NULL:
+            counter_add(&self.groups_of_radix, self.n_emitting)
+        elif self.passed != NULL:
+            counter_add(&self.rows_passed, self.n_emitting)
+        elif self.groups != NULL and group_table_is_array(self.groups.table):
+            counter_add(&self.groups_of_array, self.n_emitting)
+        else:
+            counter_add(&self.groups_of_table, self.n_emitting)
 
     cdef bint next_part(self) noexcept nogil:
         """Free this part of the key space and go to the next one. Returns False if this part is the last."""

@@ -39,7 +39,7 @@ cdef class TableScan(Operator):
         Takes a split and returns an object with __arrow_c_stream__, and with `close` if it has something to close. If
         its attribute `batch_reader` is a data.batch_reader.BatchReader, that is read instead of the stream.
         Called with the GIL. Its batches are charged to the query unless it has a true `is_held_outside`: then the
-        application keeps their memory.
+        application keeps their memory. Its attribute `extent`, if it has one, is a dict of figures for the statistics.
     batch_rows : int
         Larger batches are passed on in pieces of this size.
     drift : Drift
@@ -64,6 +64,7 @@ cdef class TableScan(Operator):
     cdef StoredRows stored          # or None
     cdef RowRange* range_           # borrowed; the range being read, or NULL
     cdef int64_t range_at           # the number of its next row
+    cdef dict extent                # what the sources of splits say that they read, added up
     cdef int64_t read_bytes         # bytes read since release_unused released memory
     cdef bint is_closed
 
@@ -76,6 +77,7 @@ cdef class TableScan(Operator):
         self.splits = split_queue
         self.open_split = open_split
         self.batch_rows = max(<int64_t> 8, batch_rows) & ~(<int64_t> 7)       # slices begin at multiples of 8
+        self.extent = {}
         self.set_output_schema(schema.schema)
         if stored is not None and stored.has_schema(schema.schema):
             self.stored = stored
@@ -83,6 +85,15 @@ cdef class TableScan(Operator):
 
     def __dealloc__(self):
         batch_unref(self.current)
+
+    def stats_snapshot(self):
+        """Figures of any operator. If sources of splits have them, 'extent' has the sums of their figures: row groups
+        of Parquet files that are read and left out.
+        """
+        counters = Operator.stats_snapshot(self)
+        if self.extent:
+            counters["extent"] = dict(self.extent)
+        return counters
 
     @property
     def doing(self):
@@ -202,6 +213,8 @@ cdef class TableScan(Operator):
         if fault_here(FAULT_SPLIT_OPEN):
             raise_injected(FAULT_SPLIT_OPEN)
         self.source = self.open_split(self.split)
+        for figure, n in getattr(self.source, "extent", {}).items():
+            self.extent[figure] = self.extent.get(figure, 0) + n
         return self.begin_stream()
 
     cdef int next_stream(self) except -1:

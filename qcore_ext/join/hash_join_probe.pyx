@@ -10,13 +10,14 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, TYPE_BOOL, CSchema, DataType, Schema, schema_equal, schema_index, type_name,
 )
 from qcore_ext.data.widening cimport type_widen
-from qcore_ext.ground.atomic cimport qc_load_pointer
+from qcore_ext.ground.atomic cimport qc_load, qc_load_pointer, qc_store
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.check cimport qc_check, qc_check_rows, qc_check_selection
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, owner_unref, struct_free,
     struct_new,
 )
+from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.stats cimport WAIT_FOR_JOIN_BUILD, WAIT_FOR_PEERS
 from qcore_ext.ground.wait_token cimport WaitToken
@@ -32,8 +33,8 @@ from qcore_ext.join.pairs cimport (
     unique_pairs,
 )
 from qcore_ext.join.table cimport (
-    JoinLookup, JoinTable, join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find,
-    join_table_groups,
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_NONE, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,
+    join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
 )
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -42,6 +43,16 @@ cdef enum:
     # The most pairs of one output batch. It bounds the memory for rows with many matches. If all keys are
     # unique a batch has at most as many pairs as rows.
     PAIRS_MAX = 65536
+
+
+# How rows are looked up, and why so, by IndexKind.
+INDEX_TEXTS = {
+    INDEX_NONE: "no build row has a key",
+    INDEX_RANKS: "ranks, as a bitmap over the range of keys is no larger than slots",
+    INDEX_CODES: "slots of codes, as the keys together fit 64 bits and their range is wide",
+    INDEX_HASHES: "slots of hashes, as the keys do not fit 64 bits",
+    INDEX_EVERY: "every build row, as there are no keys",
+}
 
 
 cdef class HashProbe(Operator):
@@ -92,6 +103,12 @@ cdef class HashProbe(Operator):
     cdef int64_t vector_rows        # number of rows of the current vector after its lookup; 0 if there is none
     cdef PairCursor cursor
     cdef Pairs pairs
+    # For the statistics, atomic: the table's IndexKind or -1, and the probe rows that were looked up, whose keys the
+    # table's filter was asked for first, and that have a match.
+    cdef int64_t index
+    cdef int64_t rows_looked_up
+    cdef int64_t rows_filtered
+    cdef int64_t rows_matched
     cdef Buffer* row_matched        # owned; with a condition: one byte a row of the batch, 1 if a pair of it passed
     cdef bint is_finishing
     cdef bint is_ended
@@ -114,6 +131,7 @@ cdef class HashProbe(Operator):
             )
         if is_null_aware(self.kind) and (self.n_keys != 1 or condition_compile is not None):
             raise PlanError(f"join {node_id} is null-aware (NOT IN), which takes one key and no further condition")
+        self.index = -1
         memset(&self.lookup, 0, sizeof(JoinLookup))
         memset(&self.pairs, 0, sizeof(Pairs))
         self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
@@ -125,6 +143,20 @@ cdef class HashProbe(Operator):
         struct_free(self.key_columns)
         struct_free(self.keys)
         struct_free(self.key_types)
+
+    def stats_snapshot(self):
+        """Figures of any operator. Once the table is there 'join' has its 'index' with the reason for it, and
+        the probe rows 'looked_up', 'filtered' (those whose key was first asked of a filter of bits) and 'matched'.
+        """
+        counters = Operator.stats_snapshot(self)
+        if qc_load(&self.index) >= 0:
+            counters["join"] = {
+                "index": INDEX_TEXTS[qc_load(&self.index)],
+                "looked_up": qc_load(&self.rows_looked_up),
+                "filtered": qc_load(&self.rows_filtered),
+                "matched": qc_load(&self.rows_matched),
+            }
+        return counters
 
     cdef int open(self) except -1 nogil:
         # Not in the constructor, because the condition's registers are charged to this operator.
@@ -247,6 +279,8 @@ cdef class HashProbe(Operator):
                 return BLOCKED
             if state != BUILD_LOST and self.n_build_schemas != self.bridge.n_build_schemas:
                 self.resolve_again()
+            if state != BUILD_LOST:
+                qc_store(&self.index, self.table.index)
             if state == BUILD_LOST or self.has_no_output():
                 self.end()
                 return FINISHED
@@ -383,9 +417,20 @@ cdef class HashProbe(Operator):
                 self.vector_rows = 0
         return pairs.n
 
+    cdef int find(self, const uint32_t* rows, int64_t n) except -1 nogil:
+        """Find the keys of the n rows from the position on."""
+        # The filter is given up for some rows if it lets too many pass.
+        cdef bint filtered = self.table.filter != NULL and self.lookup.rows_unfiltered <= 0
+        join_table_find(self.table, &self.lookup, self.keys, self.position, rows, n)
+        counter_add(&self.rows_looked_up, n)
+        counter_add(&self.rows_matched, self.lookup.n_hits)
+        if filtered and self.lookup.rows_unfiltered <= 0:
+            counter_add(&self.rows_filtered, n)
+        return 0
+
     cdef int look_up(self, const uint32_t* rows, bint keep_misses) except -1 nogil:
         self.vector_rows = min(<int64_t> VECTOR_ROWS, self.batch.n_selected - self.position)
-        join_table_find(self.table, &self.lookup, self.keys, self.position, rows, self.vector_rows)
+        self.find(rows, self.vector_rows)
         join_table_groups(self.table, &self.lookup)
         if keep_misses:
             spread_misses(self.table, &self.lookup, self.vector_rows)
@@ -500,7 +545,7 @@ cdef class HashProbe(Operator):
         while self.position < n_selected:
             n = min(<int64_t> VECTOR_ROWS, n_selected - self.position)
             selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
-            join_table_find(self.table, &self.lookup, self.keys, self.position, selected, n)
+            self.find(selected, n)
             flags = self.lookup.flags
             if not wanted:
                 for i in range(n):
@@ -550,7 +595,7 @@ cdef class HashProbe(Operator):
         while self.position < n_selected:
             n = min(<int64_t> VECTOR_ROWS, n_selected - self.position)
             selected = self.batch.selection + self.position if self.batch.selection != NULL else NULL
-            join_table_find(self.table, &self.lookup, self.keys, self.position, selected, n)
+            self.find(selected, n)
             for i in range(n):
                 row = selected[i] if selected != NULL else self.position + i
                 marks[row] = self.lookup.flags[i]

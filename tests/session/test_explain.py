@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 import qcore
 from qcore.builder.aggregate_steps import agg
@@ -83,8 +90,111 @@ def test_pipelines_are_marked_as_they_will_run():
 
     def pipeline_columns(text):
         header, *lines = text.splitlines()
-        return [line[header.index("pipelines") :] for line in lines if not line.startswith("plan cache")]
+        column = slice(header.index("pipelines"), header.index("  how") if "  how" in header else None)
+        return [line[column].rstrip() for line in lines if not line.startswith("plan cache")]
 
     before = pipeline_columns(result.explain())
     assert before == pipeline_columns(result.explain(analyze=True))
     assert before[0] and len(set(before)) > 2
+
+
+def chosen(sql: str, table: str, **tables: Any) -> str:
+    """The last column of EXPLAIN ANALYZE for the first node whose line has `table`."""
+    session = qcore.Session(threads=2)
+    for name, rows in tables.items():
+        session.register(name, rows)
+    header, *lines = session.sql(sql).explain(analyze=True).splitlines()
+    column = header.index("how")
+    assert header.endswith("  how")
+    return next(line[column:] for line in lines if table in line)
+
+
+def numbers(*columns: Iterable[int]) -> pa.Table:
+    return pa.table({name: pa.array(list(values), pa.int64()) for name, values in zip("kv", columns, strict=False)})
+
+
+SPARSE = [number * 7_777_777_777 for number in range(1_000)]
+JOIN = "select sum(t.v) as s from t join b on t.k = b.k"
+
+
+@pytest.mark.parametrize(
+    ("keys", "index"),
+    [
+        (range(1_000), "ranks, as a bitmap over the range of keys is no larger than slots"),
+        (SPARSE, "slots of codes, as the keys together fit 64 bits and their range is wide"),
+        ([str(key) for key in range(1_000)], "slots of hashes, as the keys do not fit 64 bits"),
+    ],
+    ids=["dense", "sparse", "text"],
+)
+def test_a_join_names_its_index_and_the_rows_that_matched(keys: Any, index: str) -> None:
+    """H1: the index with the reason for it, and the probe rows that were looked up and found."""
+    keys = list(keys)
+    build = pa.table({"k": keys[:500], "w": range(500)})
+    probe = pa.table({"k": keys * 5, "v": range(5_000)})
+    assert chosen(JOIN, "HashJoin", t=probe, b=build) == f"{index}; 2,500 of 5,000 rows matched"
+    assert chosen("select v from t where k in (select k from b)", "HashJoin", t=probe, b=build).endswith(
+        "2,500 of 5,000 rows matched"
+    )
+    assert chosen("select v from t where k not in (select k from b)", "HashJoin", t=probe, b=build).endswith(
+        "2,500 of 5,000 rows matched"
+    )
+
+
+def test_a_join_without_keys_or_build_rows_says_so() -> None:
+    """H1, V8."""
+    some = numbers([1, 2, 3], [4, 5, 6])
+    crossed = chosen("select t.v from t join b on t.k < b.k", "NestedLoopJoin", t=some, b=some)
+    assert crossed == "every build row, as there are no keys; 3 of 3 rows matched"
+    nulls = pa.table({"k": pa.array([None, None], pa.int64()), "v": [1, 2]})
+    kept = chosen("select t.v, b.v as w from t left join b on t.k = b.k", "HashJoin", t=some, b=nulls)
+    assert kept == "no build row has a key; 0 of 3 rows matched"
+
+
+def test_a_join_tells_for_how_many_rows_its_filter_was_asked() -> None:
+    """P3: few rows match, so that the bits in front of the slots save their lines; where most match it is given up."""
+    rng = np.random.default_rng(1)
+    keys = rng.integers(0, 2**62, 400_000)
+    build = pa.table({"k": keys[:50_000], "w": range(50_000)})
+    few = chosen(JOIN, "HashJoin", t=pa.table({"k": rng.permutation(keys), "v": keys & 7}), b=build)
+    n_filtered = int(few.rpartition("; ")[2].removesuffix(" were first asked of a filter of bits").replace(",", ""))
+    assert 350_000 < n_filtered <= 400_000
+    most = chosen(JOIN, "HashJoin", t=pa.table({"k": np.tile(keys[:50_000], 8), "v": keys & 7}), b=build)
+    assert most.endswith("; 400,000 of 400,000 rows matched")
+
+
+GROUP = "select k, sum(v) as s from t group by k"
+
+
+def test_an_aggregation_names_what_found_its_groups() -> None:
+    """P2: an array for dense keys, a table for few sparse keys, parts for many; rows of unique keys are passed on."""
+    rng = np.random.default_rng(1)
+    dense = chosen(GROUP, "Aggregate", t=numbers(rng.integers(0, 50, 20_000), range(20_000)))
+    assert dense.startswith("groups: ") and "by an array over the range of keys" in dense
+    sparse = chosen(GROUP, "Aggregate", t=numbers(rng.choice(SPARSE, 20_000), range(20_000)))
+    assert "by a hash table" in sparse and "array" not in sparse
+    keys = rng.integers(0, 2**62, 200_000)
+    many = chosen(GROUP, "Aggregate", t=pa.table({"k": np.tile(keys, 5), "v": np.tile(keys, 5) & 7}))
+    assert "by hash tables of 256 parts, as there are many" in many
+
+
+def test_a_scan_tells_how_much_of_its_files_it_read(tmp_path: Path) -> None:
+    """P1, P3: row groups and bytes that statistics and keys of joins left out."""
+    path = str(tmp_path / "t.parquet")
+    rows = pa.table({"k": range(100_000), "v": range(100_000), "other": range(100_000)})
+    pq.write_table(rows, path, row_group_size=10_000, use_dictionary=False, compression="none")
+    whole = chosen("select sum(v) as s from t where k >= 0", "Scan", t=path)
+    assert whole == "10 of 10 row groups, 1.6 of 1.6 MB"
+    assert chosen("select sum(v) as s from t where k < 25000", "Scan", t=path) == "3 of 10 row groups, 0.5 of 1.6 MB"
+    build = numbers(range(41_000, 42_000))
+    joined = chosen("select sum(v) as s from t join b on t.k = b.k where t.k < 50000", "Scan t ", t=path, b=build)
+    assert joined == (
+        "1 of 10 row groups, 0.2 of 1.6 MB; keys of joins and the filter left out 40,000 rows when splits were opened"
+    )
+
+
+def test_a_scan_read_by_pyarrow_tells_it_too(tmp_path: Path) -> None:
+    """P1: nested columns are read by pyarrow, whole or in batches."""
+    path = str(tmp_path / "t.parquet")
+    rows = pa.table({"k": range(4_000), "l": [[i] for i in range(4_000)]})
+    pq.write_table(rows, path, row_group_size=1_000, compression="none")
+    assert chosen("select l from t where k < 1500", "Scan", t=path).startswith("2 of 4 row groups, 0.0 of 0.")

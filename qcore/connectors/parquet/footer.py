@@ -83,6 +83,7 @@ class ParquetFooter:
         self._leaves = _leaf_indexes(self.file_schema)
         self._leaves_of = _leaf_ranges(self.file_schema)
         self._decoded: dict[tuple[int, str], int] = {}
+        self._stored: dict[tuple[int, str], int] = {}
         self._texts = {name: leaf for name, leaf in self._leaves.items() if is_text(self.file_schema.field(name).type)}
         self._middles: list[int] | None = None
         self._is_ordered = False
@@ -114,6 +115,22 @@ class ParquetFooter:
                 sizes = [max(column.total_uncompressed_size, column.num_values * 4) for column in columns]
                 self._decoded[key] = sum(sizes)
             total += self._decoded[key]
+        return total
+
+    def rows_in(self, groups: Sequence[int]) -> int:
+        """Return the number of rows of row groups."""
+        return sum(self.group_rows[group] for group in groups)
+
+    def stored_bytes(self, groups: Sequence[int], names: Sequence[str]) -> int:
+        """Return how many bytes of the file columns of row groups take; 0 for columns not in the file."""
+        total = 0
+        for group in groups:
+            for name in names:
+                key = (group, name)
+                if key not in self._stored:
+                    columns = [self.metadata.row_group(group).column(leaf) for leaf in self._leaves_of.get(name, ())]
+                    self._stored[key] = sum(column.total_compressed_size for column in columns)
+                total += self._stored[key]
         return total
 
     def middles(self) -> list[int]:

@@ -267,6 +267,8 @@ class NativeStream:
         open_rest: OpenRest,
     ) -> None:
         path = self._path = footer.location.path
+        #: Figures for the statistics of the scan.
+        self.extent: dict[str, int] = {}
         self._open_rest = open_rest
         names = {chunk[3] for _, plan in plans for chunk in plan.chunks if chunk is not None}
         codecs: dict[str, Any] = {name: pa.Codec(CODECS[name]) for name in names if name in CODECS}

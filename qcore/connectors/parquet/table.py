@@ -125,9 +125,8 @@ def open_parquet(
     """
     footer = FOOTERS.get(location)
     check_section(split, footer.size)
-    groups = footer.groups_in(split.start, split.length)
-    if filter is not None:
-        groups = [group for group in groups if footer.may_pass(group, filter)]
+    held = footer.groups_in(split.start, split.length)
+    groups = held if filter is None else [group for group in held if footer.may_pass(group, filter)]
     constants = dict(split.partition_values)
     names = Alignment.names(footer.schema.names, wanted, constants, ignore_case)
     rows = _rows_of_piece(footer, groups, names, batch_rows)
@@ -136,10 +135,16 @@ def open_parquet(
     def open_rest(group: int, fields: Sequence[pa.Field]) -> BatchStream:
         return _open_by_pyarrow(footer, [group], fields, (), rows, *options)
 
-    native = open_native(footer, groups, wanted, constants, rows, ignore_case, absent_is_null, open_rest)
-    if native is not None:
-        return native
-    return _open_by_pyarrow(footer, groups, wanted, split.partition_values, batch_rows, *options)
+    stream = open_native(
+        footer, groups, wanted, constants, rows, ignore_case, absent_is_null, open_rest
+    ) or _open_by_pyarrow(footer, groups, wanted, split.partition_values, batch_rows, *options)
+    stream.extent = {
+        "row_groups": len(groups),
+        "bytes": footer.stored_bytes(groups, names),
+        "row_groups_left_out": len(held) - len(groups),
+        "rows_left_out": footer.rows_in(held) - footer.rows_in(groups),
+    }
+    return stream
 
 
 def _open_by_pyarrow(
@@ -151,7 +156,7 @@ def _open_by_pyarrow(
     absent_is_null: bool,
     ignore_case: bool,
     on_schema_change: str | None,
-) -> BatchStream:
+) -> TableStream | ReaderStream:
     """Read the columns `wanted` of row groups with pyarrow."""
     names = Alignment.names(footer.schema.names, wanted, dict(constants), ignore_case)
     dictionaries = footer.dictionary_columns(names, groups)
@@ -161,6 +166,7 @@ def _open_by_pyarrow(
     try:
         alignment = _alignment(file, wanted, constants, absent_is_null, ignore_case, on_schema_change)
         n_rows = sum(footer.group_rows[group] for group in groups)
+        stream: TableStream | ReaderStream
         if n_rows > WHOLE_GROUP_ROWS_MAX or sum(n_bytes) > WHOLE_GROUP_BYTES_MAX:
             batches = file.batches(groups, alignment, batch_rows)
             return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file, TRUST_LAYOUT)
