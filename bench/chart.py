@@ -77,10 +77,13 @@ def draw(machine: str, rows: Sequence[Measured], path: Path) -> None:
         kind = "bar" if ratio <= 1 else "bar slow"
         parts.append(f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{escape(name)}</text>')
         parts.append(f'<rect class="{kind}" x="{LEFT}" y="{y + 3}" width="{width:.1f}" height="{LINE - 6}" rx="2"/>')
-        parts.append(f'<text class="small" x="{LEFT + width + 5:.1f}" y="{y + 14}">{ratio:.2f}</text>')
+        figure = LEFT + width + 5
         if target is not None:
             x = LEFT + target * scale
             parts.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{y + 1}" y2="{y + LINE - 1}"/>')
+            # Beside the mark, where it would cross the figure.
+            figure = x + 5 if figure - 4 < x < figure + 28 else figure
+        parts.append(f'<text class="small" x="{figure:.1f}" y="{y + 14}">{ratio:.2f}</text>')
     processor, _, engines = machine.partition(", ")
     threads = sorted({row.threads for row in rows})
     conditions = f"{'/'.join(map(str, threads))} threads, medians of {'/'.join(map(str, rounds))} rounds in turns"

@@ -152,3 +152,16 @@ def test_engines_take_turns_at_going_first(bench: Any) -> None:
 
     measure_engines(bench, bench.Row("one", "select 1"), a=answering("a"), b=answering("b"), c=answering("c"))
     assert "".join(order[3:]) == "abcbcacab"
+
+
+def test_kernels_tell_their_share_of_the_limits(tmp_path: Path) -> None:
+    """B2: GB/s, and the share of memcpy's, which is measured in the same run."""
+    command = [sys.executable, str(BENCH / "kernels" / "expressions.py"), "20000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, _, *lines = done.stdout.splitlines()
+    copied = float(first.partition("memcpy ")[2].partition(" GB/s")[0])
+    assert "random lines, ns: " in first and len(lines) == 24
+    for line in lines:
+        *_, rate, share = line.split()
+        assert float(share) == pytest.approx(float(rate) / copied, abs=0.05 + float(rate) / copied / 20)

@@ -1,4 +1,7 @@
-"""Nanoseconds a row of grouping and aggregating, one thread: python bench/kernels/group_by.py [rows].
+"""Grouping and aggregating, one thread: python bench/kernels/group_by.py [rows].
+
+Nanoseconds a row, GB of input a second, and the share of random access: the time of one random line of a table as large
+as the keys and states of the groups, in the same run, to the time of a row.
 
 CPU time of the operator alone, vectors loaded by it from plain Arrow columns; beside it the wall time of DuckDB on one
 thread.
@@ -14,6 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from memory_speed import limits_text, line_nanos
 from qcore_ext.aggregate.aggregation import HashAggregation
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -86,14 +90,20 @@ def duckdb_seconds(case: Case) -> float:
 
 def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
-    print(f"{'ns/row':28} {'groups':>9} {'single':>7} {'partial':>8} {'rows out':>9} {'duckdb':>7}")
+    print(limits_text())
+    head = f"{'ns/row':28} {'groups':>9} {'single':>7} {'partial':>8} {'rows out':>9} {'duckdb':>7}"
+    print(f"{head} {'GB/s':>6} {'random':>7}")
     for case in cases(n):
         single = [run(case, "single") for _ in range(REPEATS)]
         partial = [run(case, "partial") for _ in range(REPEATS)]
         peer = min(duckdb_seconds(case) for _ in range(2))
+        nanos = min(s for s, _ in single) * 1e9 / n
+        # The key and the states of a group, and a word for its hash.
+        group_bytes = case.table.nbytes // n + 16
         print(
-            f"{case.name:28} {single[0][1]:9} {min(s for s, _ in single) * 1e9 / n:7.2f} "
-            f"{min(s for s, _ in partial) * 1e9 / n:8.2f} {partial[0][1]:9} {peer * 1e9 / n:7.1f}"
+            f"{case.name:28} {single[0][1]:9} {nanos:7.2f} "
+            f"{min(s for s, _ in partial) * 1e9 / n:8.2f} {partial[0][1]:9} {peer * 1e9 / n:7.1f} "
+            f"{case.table.nbytes / n / nanos:6.2f} {line_nanos(single[0][1] * group_bytes) / nanos:7.2f}"
         )
 
 

@@ -1,4 +1,8 @@
-"""Nanoseconds a row of hash joins, one thread, build and probe apart: python bench/kernels/join.py [probe rows]."""
+"""Hash joins, one thread, build and probe apart: python bench/kernels/join.py [probe rows].
+
+Nanoseconds a row, GB of probe rows a second, and the share of random access: the time of one random line of a table as
+large as the build rows, in the same run, to the time of a probe row.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from memory_speed import limits_text, line_nanos
 from qcore_ext.ground.memory import Account
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
@@ -92,14 +97,17 @@ def run(case: Case) -> tuple[float, float, int]:
 
 def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
-    print(f"{'join':28} {'build rows':>10} {'ns/row':>7} {'probe rows':>11} {'ns/row':>7} {'output':>10}")
+    print(limits_text())
+    head = f"{'join':28} {'build rows':>10} {'ns/row':>7} {'probe rows':>11} {'ns/row':>7} {'output':>10}"
+    print(f"{head} {'GB/s':>6} {'random':>7}")
     for case in cases(n):
         runs = [run(case) for _ in range(REPEATS)]
         built, probed = min(r[0] for r in runs), min(r[1] for r in runs)
         n_build, n_probe = case.build.num_rows, case.probe.num_rows
         print(
             f"{case.name:28} {n_build:10} {built * 1e9 / n_build:7.1f} {n_probe:11} {probed * 1e9 / n_probe:7.2f} "
-            f"{runs[0][2]:10}"
+            f"{runs[0][2]:10} {case.probe.nbytes / probed / 1e9:6.2f} "
+            f"{line_nanos(case.build.nbytes) * n_probe / probed / 1e9:7.2f}"
         )
 
 
