@@ -68,6 +68,8 @@ class Workload:
     name: str
     rows: Callable[[], Sequence[Row]]
     open: Callable[[Any], tuple[dict[str, Engine], Any]]
+    #: Returns the most memory of each engine, where it is wanted.
+    memory: Callable[[Row, Any], dict[str, int]] | None = None
 
 
 @dataclass
@@ -80,6 +82,8 @@ class Measured:
     millis_max: float | None = None
     seconds: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    #: The most memory of a process that runs the row, in bytes, by engine.
+    memory: dict[str, int] = field(default_factory=dict)
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     @classmethod
@@ -113,6 +117,8 @@ class Measured:
         found = [(self.ratio(target), target.ratio) for target in self.targets]
         if self.millis_max is not None and "qcore" in self.seconds:
             found.append((self.median("qcore", 1) * 1e3, self.millis_max))
+        if self.memory:
+            found.append((self.memory["qcore"], self.memory["duckdb"]))
         known = [value <= limit for value, limit in found if value is not None]
         return all(known) if known else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import polars_tpch
 from engines import PEERS, Tables, open_engines
 from measurement import Engine, Row, Target, Workload
+from peak_memory import ENGINES as MEMORY_ENGINES
+from peak_memory import peak_bytes
 from suites import SUITES, Suite
 from written_files import WRITERS, written_file
 
@@ -50,7 +53,9 @@ def workloads(options: Any) -> Iterator[Workload]:
     for name in ("ssb", "tpcds"):
         yield whole_suite(f"{name} parquet", suites[name], (*CACHED, "duckdb", "datafusion"))
     if options.sf10:
-        yield whole_suite("sf10 parquet", partial(SUITES["tpch"], 10), ("qcore", "duckdb"))
+        large = partial(SUITES["tpch"], 10)
+        sf10 = whole_suite("sf10 parquet", large, ("qcore", "duckdb"))
+        yield replace(sf10, memory=partial(memory_of, large))
 
 
 def whole_suite(
@@ -80,6 +85,11 @@ def whole_suite(
         return {table: pq.read_table(path) for table, path in paths.items()} if in_memory else dict(paths)
 
     return Workload(name, rows, partial(open_engines, tables, engines))
+
+
+def memory_of(suite: Callable[[], Suite], row: Row, options: Any) -> dict[str, int]:
+    """The most memory of a process that runs a query, by engine."""
+    return {engine: peak_bytes(engine, row.sql, suite().tables, options.threads) for engine in MEMORY_ENGINES}
 
 
 def of_writer(writer: str, tpch: Callable[[], Suite], options: Any) -> Workload:

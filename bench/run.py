@@ -83,7 +83,10 @@ def main() -> int:
             continue
         engines, oracle = workload.open(options)
         for row in rows:
-            measured = kept.add(measure(row, engines, oracle, options))
+            measured = measure(row, engines, oracle, options)
+            if workload.memory is not None:
+                measured.memory = workload.memory(row, options)
+            kept.add(measured)
             wrong += any(engine.startswith("qcore") for engine in measured.failures)
             if tuple(engines) != header:
                 header = tuple(engines)
@@ -138,7 +141,7 @@ class Kept:
             if found["machine"] == self.machine:
                 self.rows = {row["name"]: Measured.of(row) for row in found["rows"]}
 
-    def add(self, measured: Measured) -> Measured:
+    def add(self, measured: Measured) -> None:
         """Keep a row. The file is replaced at once, so that it is always whole."""
         self.rows[measured.name] = measured
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +149,6 @@ class Kept:
         whole = {"machine": self.machine, "rows": [row.kept() for row in self.rows.values()]}
         partial.write_text(json.dumps(whole))
         partial.replace(self._path)
-        return measured
 
 
 def machine() -> str:
@@ -183,6 +185,9 @@ def line_of(measured: Measured, engines: Sequence[str]) -> str:
             text += f"{target.ratio:8.2f}{of}: {'ok' if ratios[0] <= target.ratio else 'missed'}"
     if measured.millis_max is not None:
         text += f"{'':19}{measured.millis_max:8.2f} ms: {'ok' if measured.is_met() else 'missed'}"
+    if measured.memory:
+        text += "".join(f"  {engine} {n_bytes / 1e6:,.0f} MB" for engine, n_bytes in measured.memory.items())
+        text += ": ok" if measured.memory["qcore"] <= measured.memory["duckdb"] else ": missed"
     failures = "".join(f"\n  {engine}: {why}" for engine, why in measured.failures.items())
     return text + failures
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
@@ -152,6 +153,21 @@ def test_engines_take_turns_at_going_first(bench: Any) -> None:
 
     measure_engines(bench, bench.Row("one", "select 1"), a=answering("a"), b=answering("b"), c=answering("c"))
     assert "".join(order[3:]) == "abcbcacab"
+
+
+def test_memory_is_that_of_a_process_of_its_own(bench: Any, tmp_path: Path) -> None:
+    """A query that keeps more rows has more memory at once, with either engine."""
+    import peak_memory
+
+    path = str(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"x": range(3_000_000)}), path)
+    for engine in peak_memory.ENGINES:
+        few, many = (
+            peak_memory.peak_bytes(engine, f"select x from t{end}", {"t": path}, 2) for end in (" limit 1", "")
+        )
+        assert many - few > 12_000_000
+    found = bench.Measured("row", [], 2, memory={"qcore": 2, "duckdb": 1})
+    assert found.is_met() is False and bench.Measured.of(json.loads(json.dumps(found.kept()))) == found
 
 
 def test_kernels_tell_their_share_of_the_limits(tmp_path: Path) -> None:
