@@ -250,8 +250,8 @@ class Result:
         Parameters
         ----------
         analyze : bool
-            Run the query and show the rows and times of each node beside the estimates, and the counts of the
-            session's plan cache.
+            Run the query and show the rows and times of each node beside the estimates, what its operators chose and
+            why, and the counts of the session's plan cache.
 
         Raises
         ------

@@ -141,7 +141,7 @@ def test_a_join_names_its_index_and_the_rows_that_matched(keys: Any, index: str)
 
 
 def test_a_join_without_keys_or_build_rows_says_so() -> None:
-    """H1, V8."""
+    """H1."""
     some = numbers([1, 2, 3], [4, 5, 6])
     crossed = chosen("select t.v from t join b on t.k < b.k", "NestedLoopJoin", t=some, b=some)
     assert crossed == "every build row, as there are no keys; 3 of 3 rows matched"
