@@ -87,7 +87,10 @@ def draw(machine: str, rows: Sequence[Measured], path: Path) -> None:
     processor, _, engines = machine.partition(", ")
     threads = sorted({row.threads for row in rows})
     conditions = f"{'/'.join(map(str, threads))} threads, medians of {'/'.join(map(str, rounds))} rounds in turns"
-    measured = f"{conditions}, {span}; {processor}"
+    # The engines themselves make a load of as many as their threads.
+    load = max((row.load for row in rows), default=0)
+    busy = f"; other work on the machine, load up to {load:.0f}" if threads and load > threads[-1] + 1 else ""
+    measured = f"{conditions}, {span}; {processor}{busy}"
     parts.append(f'<text class="small" x="8" y="{bottom + 24}">{escape(measured)}</text>')
     parts.append(f'<text class="small" x="8" y="{bottom + 42}">{escape(engines)}</text>')
     path.write_text("\n".join([*parts, "</svg>"]) + "\n")

@@ -6,6 +6,7 @@ import datetime
 import gc
 import itertools
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -84,6 +85,8 @@ class Measured:
     failures: dict[str, str] = field(default_factory=dict)
     #: The most memory of a process that runs the row, in bytes, by engine.
     memory: dict[str, int] = field(default_factory=dict)
+    #: The machine's load before the row, which its engines have a part in if other rows came before.
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     @classmethod
