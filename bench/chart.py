@@ -41,9 +41,12 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 def bars(rows: Sequence[Measured]) -> Iterable[tuple[str, float, float | None]]:
     """Name, ratio to the fastest other engine, and target of each bar. Means have targets of their own below."""
     for begin, name in MEANS.items():
-        ratios = [ratio for row in rows if row.name.startswith(begin) and (ratio := row.ratio(Target(1))) is not None]
-        if ratios:
-            yield f"{name} ({len(ratios)})", geometric_mean(ratios), None
+        of_mean = [row for row in rows if row.name.startswith(begin) and row.ratio(Target(1)) is not None]
+        if of_mean:
+            peers = {peer for row in of_mean for peer in row.peers(Target(1))}
+            alone = ", to DuckDB" if peers == {"duckdb"} else ""
+            ratios = [ratio for row in of_mean if (ratio := row.ratio(Target(1))) is not None]
+            yield f"{name} ({len(ratios)}){alone}", geometric_mean(ratios), None
     for row in rows:
         if not row.name.startswith(tuple(MEANS)) and row.targets:
             ratio = row.ratio(row.targets[0])

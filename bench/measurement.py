@@ -85,8 +85,8 @@ class Measured:
     failures: dict[str, str] = field(default_factory=dict)
     #: The most memory of a process that runs the row, in bytes, by engine.
     memory: dict[str, int] = field(default_factory=dict)
-    #: The machine's load before the row, which its engines have a part in if other rows came before.
-    load: float = field(default_factory=lambda: os.getloadavg()[0])
+    #: The machine's load before the row. Engines have a part in it if other rows came before.
+    load: float = 0.0
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     @classmethod
@@ -128,7 +128,7 @@ class Measured:
 
 def measure(row: Row, engines: dict[str, Engine], oracle: Any, options: Any) -> Measured:
     """Compare the engines' answers, then time each engine once a round, beginning with another one each time."""
-    measured = Measured(row.name, list(row.targets), options.threads, row.millis_max)
+    measured = Measured(row.name, list(row.targets), options.threads, row.millis_max, load=os.getloadavg()[0])
     taking = {name: engine for name, engine in engines.items() if engine.takes(row)}
     answer = None if oracle is None else Expected(row, oracle)
     for name, engine in taking.items():
