@@ -98,7 +98,7 @@ def test_pipelines_are_marked_as_they_will_run():
     assert before[0] and len(set(before)) > 2
 
 
-def chosen(sql: str, table: str, **tables: Any) -> str:
+def tell_choice(sql: str, table: str, **tables: Any) -> str:
     """The last column of EXPLAIN ANALYZE for the first node whose line has `table`."""
     session = qcore.Session(threads=2)
     for name, rows in tables.items():
@@ -131,11 +131,11 @@ def test_a_join_names_its_index_and_the_rows_that_matched(keys: Any, index: str)
     keys = list(keys)
     build = pa.table({"k": keys[:500], "w": range(500)})
     probe = pa.table({"k": keys * 5, "v": range(5_000)})
-    assert chosen(JOIN, "HashJoin", t=probe, b=build) == f"{index}; 2,500 of 5,000 rows matched"
-    assert chosen("select v from t where k in (select k from b)", "HashJoin", t=probe, b=build).endswith(
+    assert tell_choice(JOIN, "HashJoin", t=probe, b=build) == f"{index}; 2,500 of 5,000 rows matched"
+    assert tell_choice("select v from t where k in (select k from b)", "HashJoin", t=probe, b=build).endswith(
         "2,500 of 5,000 rows matched"
     )
-    assert chosen("select v from t where k not in (select k from b)", "HashJoin", t=probe, b=build).endswith(
+    assert tell_choice("select v from t where k not in (select k from b)", "HashJoin", t=probe, b=build).endswith(
         "2,500 of 5,000 rows matched"
     )
 
@@ -143,10 +143,10 @@ def test_a_join_names_its_index_and_the_rows_that_matched(keys: Any, index: str)
 def test_a_join_without_keys_or_build_rows_says_so() -> None:
     """H1."""
     some = numbers([1, 2, 3], [4, 5, 6])
-    crossed = chosen("select t.v from t join b on t.k < b.k", "NestedLoopJoin", t=some, b=some)
+    crossed = tell_choice("select t.v from t join b on t.k < b.k", "NestedLoopJoin", t=some, b=some)
     assert crossed == "every build row, as there are no keys; 3 of 3 rows matched"
     nulls = pa.table({"k": pa.array([None, None], pa.int64()), "v": [1, 2]})
-    kept = chosen("select t.v, b.v as w from t left join b on t.k = b.k", "HashJoin", t=some, b=nulls)
+    kept = tell_choice("select t.v, b.v as w from t left join b on t.k = b.k", "HashJoin", t=some, b=nulls)
     assert kept == "no build row has a key; 0 of 3 rows matched"
 
 
@@ -155,10 +155,10 @@ def test_a_join_tells_for_how_many_rows_its_filter_was_asked() -> None:
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 2**62, 400_000)
     build = pa.table({"k": keys[:50_000], "w": range(50_000)})
-    few = chosen(JOIN, "HashJoin", t=pa.table({"k": rng.permutation(keys), "v": keys & 7}), b=build)
+    few = tell_choice(JOIN, "HashJoin", t=pa.table({"k": rng.permutation(keys), "v": keys & 7}), b=build)
     n_filtered = int(few.rpartition("; ")[2].removesuffix(" were first asked of a filter of bits").replace(",", ""))
     assert 350_000 < n_filtered <= 400_000
-    most = chosen(JOIN, "HashJoin", t=pa.table({"k": np.tile(keys[:50_000], 8), "v": keys & 7}), b=build)
+    most = tell_choice(JOIN, "HashJoin", t=pa.table({"k": np.tile(keys[:50_000], 8), "v": keys & 7}), b=build)
     assert most.endswith("; 400,000 of 400,000 rows matched")
 
 
@@ -168,12 +168,12 @@ GROUP = "select k, sum(v) as s from t group by k"
 def test_an_aggregation_names_what_found_its_groups() -> None:
     """P2: an array for dense keys, a table for few sparse keys, parts for many; rows of unique keys are passed on."""
     rng = np.random.default_rng(1)
-    dense = chosen(GROUP, "Aggregate", t=numbers(rng.integers(0, 50, 20_000), range(20_000)))
+    dense = tell_choice(GROUP, "Aggregate", t=numbers(rng.integers(0, 50, 20_000), range(20_000)))
     assert dense.startswith("groups: ") and "by an array over the range of keys" in dense
-    sparse = chosen(GROUP, "Aggregate", t=numbers(rng.choice(SPARSE, 20_000), range(20_000)))
+    sparse = tell_choice(GROUP, "Aggregate", t=numbers(rng.choice(SPARSE, 20_000), range(20_000)))
     assert "by a hash table" in sparse and "array" not in sparse
     keys = rng.integers(0, 2**62, 200_000)
-    many = chosen(GROUP, "Aggregate", t=pa.table({"k": np.tile(keys, 5), "v": np.tile(keys, 5) & 7}))
+    many = tell_choice(GROUP, "Aggregate", t=pa.table({"k": np.tile(keys, 5), "v": np.tile(keys, 5) & 7}))
     assert "by hash tables of 256 parts, as there are many" in many
 
 
@@ -182,11 +182,13 @@ def test_a_scan_tells_how_much_of_its_files_it_read(tmp_path: Path) -> None:
     path = str(tmp_path / "t.parquet")
     rows = pa.table({"k": range(100_000), "v": range(100_000), "other": range(100_000)})
     pq.write_table(rows, path, row_group_size=10_000, use_dictionary=False, compression="none")
-    whole = chosen("select sum(v) as s from t where k >= 0", "Scan", t=path)
+    whole = tell_choice("select sum(v) as s from t where k >= 0", "Scan", t=path)
     assert whole == "10 of 10 row groups, 1.6 of 1.6 MB"
-    assert chosen("select sum(v) as s from t where k < 25000", "Scan", t=path) == "3 of 10 row groups, 0.5 of 1.6 MB"
+    assert (
+        tell_choice("select sum(v) as s from t where k < 25000", "Scan", t=path) == "3 of 10 row groups, 0.5 of 1.6 MB"
+    )
     build = numbers(range(41_000, 42_000))
-    joined = chosen("select sum(v) as s from t join b on t.k = b.k where t.k < 50000", "Scan t ", t=path, b=build)
+    joined = tell_choice("select sum(v) as s from t join b on t.k = b.k where t.k < 50000", "Scan t ", t=path, b=build)
     assert joined == (
         "1 of 10 row groups, 0.2 of 1.6 MB; keys of joins and the filter left out 40,000 rows when splits were opened"
     )
@@ -197,4 +199,4 @@ def test_a_scan_read_by_pyarrow_tells_it_too(tmp_path: Path) -> None:
     path = str(tmp_path / "t.parquet")
     rows = pa.table({"k": range(4_000), "l": [[i] for i in range(4_000)]})
     pq.write_table(rows, path, row_group_size=1_000, compression="none")
-    assert chosen("select l from t where k < 1500", "Scan", t=path).startswith("2 of 4 row groups, 0.0 of 0.")
+    assert tell_choice("select l from t where k < 1500", "Scan", t=path).startswith("2 of 4 row groups, 0.0 of 0.")
