@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from qcore.config import VERSION
 from qcore.connectors.base import Split
 from qcore.errors import PlanError
-from qcore.plan import nodes as p
 from qcore.spark.carried_pages import HEADER, CarriedPages, Slots, stage_of
 from qcore.spark.exchange import DIRECTORY_CONF, exchange_folder, shared_folder
 from qcore.spark.page_files import PageSplit, PagesTable, QueryFolder
@@ -257,8 +256,8 @@ def carrier_of(session: Any, n_slots: int) -> Carrier:
         return FolderCarrier(session)
     if is_connect(session):
         raise PlanError(
-            f"{CARRIER_CONF}=shuffle needs a session that is not of Spark Connect: set {DIRECTORY_CONF} to a folder that "
-            "this process and every executor share"
+            f"{CARRIER_CONF}=shuffle needs a session that is not of Spark Connect: set {DIRECTORY_CONF} to a folder "
+            "that this process and every executor share"
         )
     return ShuffleCarrier(session, n_slots)
 
@@ -327,4 +326,3 @@ def _input_of(context: Any, read: Sequence[_Output], n_tasks: int) -> Any:
     # Spark puts equal partitions of equal partitioners together.
     together = context.union([output.pairs for output in read])._jrdd
     return RDD(context._jvm.PythonRDD.valueOfPair(together), context, NoOpSerializer())
-

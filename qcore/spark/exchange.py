@@ -364,7 +364,7 @@ def exchange_folder(session: Any) -> str:
     if folder is None:
         master = session.conf.get("spark.master", "") or "a remote cluster"
         raise PlanError(
-            f"the executors of {master} write files that this process reads: set {DIRECTORY_CONF} to a folder that they "
-            "share with this process; DataFrames of files need none"
+            f"the executors of {master} write files that this process reads: set {DIRECTORY_CONF} to a folder that "
+            "they share with this process; DataFrames of files need none"
         )
     return folder

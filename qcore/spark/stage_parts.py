@@ -601,6 +601,7 @@ class Cutter:
         """Whether the hashes of the build keys have fewer bytes than the rows that they are likely to save."""
         if self._estimated_bytes(sides.probe) < 2 * HASH_BYTES * self._estimator.rows(sides.build):
             return False
+        assert isinstance(sides.node, p.HashJoin)
         pairs = list(zip(sides.keys_of(sides.probe), sides.keys_of(sides.build), strict=True))
         return self._estimator.match_fraction(sides.node, sides.probe, sides.build, pairs) <= FOUND_MAX
 

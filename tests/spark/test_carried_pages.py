@@ -81,7 +81,9 @@ def test_other_pages_are_an_error(sent: tuple[PagesTable, list[bytes]], tmp_path
     with QueryFolder(str(tmp_path)) as folder:
         carried = CarriedPages(table.splits((), None, 1), folder)
         task = "task 1 of stage 2" if fault == "of another stage" else "task 1 of stage 3"
-        with pytest.raises(ExecutionError, match=f"^the output of {task} was lost in Spark's shuffle, and computing it"):
+        with pytest.raises(
+            ExecutionError, match=f"^the output of {task} was lost in Spark's shuffle, and computing it"
+        ):
             carried.receive(blobs)
     assert list(tmp_path.iterdir()) == []
 
