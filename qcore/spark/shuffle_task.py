@@ -2,7 +2,8 @@
 
 Spark runs a task again if its output is lost with an executor. Tasks that have read the lost pages are not run again,
 so the second run must give the same pages: a task has one driver, reads its splits in a fixed order, and pages do not
-depend on the order in which Spark's shuffle brings its input. Readers check this by checksums.
+depend on the order in which Spark's shuffle brings its input. Readers check this by checksums. It does not hold for
+unions, whose inputs are pipelines that take turns by time: then the check fails, and the query with it.
 """
 
 from __future__ import annotations
