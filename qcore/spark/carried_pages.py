@@ -100,7 +100,7 @@ class CarriedPages:
                     file.write(contents[split.path]())
                 self._copies[split.path] = path
 
-    def moved(self, split: Split) -> Split:
+    def move_split(self, split: Split) -> Split:
         """Return a split that reads the same rows from the local files.
 
         Raises

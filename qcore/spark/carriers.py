@@ -152,7 +152,7 @@ class ShuffleCarrier:
             for task in tasks:
                 splits = task.splits[scan]
                 if copy is not None:
-                    splits = [copy[0].moved(split) for split in splits]
+                    splits = [copy[0].move_split(split) for split in splits]
                 elif output is not None and how == SHARE and len(tasks) > 1:
                     splits = _splits_of_slot(source, output.slots, task.partition)
                 placed[task.partition][scan] = splits

@@ -89,7 +89,7 @@ def carried_splits(
     carried = CarriedPages(listed, folder)
     carried.receive(blobs)
     carried.copy_files(contents, listed)
-    return {scan: [carried.moved(split) for split in splits] for scan, splits in given.splits.items()}
+    return {scan: [carried.move_split(split) for split in splits] for scan, splits in given.splits.items()}
 
 
 def local_parent(task: int) -> str:

@@ -57,7 +57,7 @@ def test_rows_come_in_the_order_of_tasks(sent: tuple[PagesTable, list[bytes]], t
         splits = table.splits((), None, 1)
         carried = CarriedPages(splits, folder)
         carried.receive(blobs)
-        found = rows_of(table, [carried.moved(split) for split in splits])  # type: ignore[misc]
+        found = rows_of(table, [carried.move_split(split) for split in splits])  # type: ignore[misc]
         assert found == sorted(found) and len(found) == 2 * 4 * 9_000
         copy = PagesTable(SCHEMA, [carried.file_of(table.files)], 2, ("x",))
         assert rows_of(copy, copy.splits((), None, 1)) == found  # type: ignore[arg-type]
@@ -98,15 +98,15 @@ def test_files_of_the_driver_process(tmp_path: Path) -> None:
         carried = CarriedPages(splits, folder)
         carried.receive([])
         with pytest.raises(QcoreError, match="was not sent to the task that reads it"):
-            carried.moved(splits[0])
+            carried.move_split(splits[0])
         carried.copy_files({file.path: lambda: data, "/other": lambda: b""}, splits)
-        found = rows_of(table, [carried.moved(split) for split in splits])  # type: ignore[misc]
+        found = rows_of(table, [carried.move_split(split) for split in splits])  # type: ignore[misc]
         assert found == [*range(10_005, 19_005), *range(30_005, 39_005)]
 
 
 def test_names_and_slots() -> None:
     assert stage_of(carried_path(12, 3)) == 12
-    assert stage_of("/tmp/shuffle:1/2") is None
+    assert stage_of("/x/shuffle:1/2") is None
     page = Page(5, 0, 8, 1, 0)
     assert Slots(7, False).of(3, 9, page) == 5
     assert [Slots(3, True).of(task, number, page) for task in range(2) for number in range(3)] == [0, 1, 2, 1, 2, 0]
