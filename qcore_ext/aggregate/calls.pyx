@@ -2,21 +2,23 @@
 
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from qcore_ext.aggregate.comoments cimport (
     CORR, COVAR_POP, COVAR_SAMP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX,
     REGR_SXY, REGR_SYY, comoments_result,
 )
-from qcore_ext.aggregate.state cimport AggregateState, state_column, state_column_type, state_n_columns, state_rep
+from qcore_ext.aggregate.state cimport (
+    AggregateState, state_column, state_column_type, state_n_columns, state_rep, state_sum,
+)
 from qcore_ext.aggregate.state_kind cimport (
     REP_F64, REP_VIEW, STATE_BIT_AND, STATE_BIT_OR, STATE_BIT_XOR, STATE_COMOMENTS, STATE_COUNT, STATE_FIRST,
     STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM, Comoments, Moments,
 )
 from qcore_ext.data.column cimport Column, column_new_flat, column_unref
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_I128, PHYS_INTERVAL, PHYS_U64, PHYS_VIEW, TYPE_BOOL, TYPE_DECIMAL, TYPE_INT8, TYPE_NESTED, TYPE_NULL,
-    TYPE_UINT64, CSchema, DataType, Schema, schema_copy_field, schema_new, schema_set_field, type_name,
+    PHYS_F64, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_U64, PHYS_VIEW, TYPE_BOOL, TYPE_DECIMAL, TYPE_INT8, TYPE_NESTED,
+    TYPE_NULL, TYPE_UINT64, CSchema, DataType, Schema, schema_copy_field, schema_new, schema_set_field, type_name,
 )
 from qcore_ext.ground.bitmap cimport bit_clear
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, owner_unref, struct_free, struct_new
@@ -294,14 +296,13 @@ cdef DataType* schema_types(CSchema* schema) except NULL:
 
 cdef int sum_to_doubles(const AggregateState* state, int64_t start, int64_t n, double* out) except -1 nogil:
     cdef long double unit = <long double> wide_power_of_ten(state.type.scale)
-    cdef const int128* sums = (<const int128*> state.values.data) + start
     cdef int64_t i
     if state.rep == REP_F64:
         for i in range(n):
             out[i] = (<const double*> state.values.data)[start + i]
     else:
         for i in range(n):
-            out[i] = <double> (<long double> sums[i] / unit)
+            out[i] = <double> (<long double> state_sum(state, start + i) / unit)
     return 0
 
 
@@ -309,11 +310,14 @@ cdef int sum_to_wholes(
     const AggregateState* state, const DataType* type, int64_t start, int64_t n, char* out,
 ) except -1 nogil:
     """Convert sums to int64, uint64 or decimals of the state's scale."""
-    cdef const int128* sums = (<const int128*> state.values.data) + start
     cdef int128 low = -wide_power_of_ten(38)
     cdef int128 high = wide_power_of_ten(38)
+    cdef int128 sum
     cdef bint bad = False
     cdef int64_t i
+    if not state.is_wide and type.phys == PHYS_I64:
+        memcpy(out, (<const int64_t*> state.values.data) + start, n * sizeof(int64_t))
+        return 0
     if type.id == TYPE_DECIMAL:
         high = wide_power_of_ten(type.precision) - 1
         low = -high
@@ -324,15 +328,16 @@ cdef int sum_to_wholes(
         high = <int128> 0x7FFFFFFFFFFFFFFFULL
         low = -high - 1
     for i in range(n):
-        bad |= sums[i] < low or sums[i] > high
+        sum = state_sum(state, start + i)
+        bad |= sum < low or sum > high
     if bad:
         return raise_execution(b"a sum does not fit its result type; cast its argument to a wider type or to double")
     if type.phys == PHYS_I128:
         for i in range(n):
-            (<int128*> out)[i] = sums[i]
+            (<int128*> out)[i] = state_sum(state, start + i)
     else:
         for i in range(n):
-            (<int64_t*> out)[i] = <int64_t> sums[i]
+            (<int64_t*> out)[i] = <int64_t> state_sum(state, start + i)
     return 0
 
 
@@ -348,7 +353,7 @@ cdef void averages(
     else:
         # The sum is exact, so only this division rounds.
         for i in range(n):
-            out[i] = <double> (<long double> (<const int128*> sums.values.data)[start + i] / (unit * count[i]))
+            out[i] = <double> (<long double> state_sum(sums, start + i) / (unit * count[i]))
 
 
 cdef void variances(const Moments* moments, int how, int64_t n, double* out, uint8_t* validity) noexcept nogil:

@@ -13,6 +13,7 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.aggregate.array_groups cimport ArrayGroups
 from qcore_ext.aggregate.key_packing cimport KeyLayout
+from qcore_ext.aggregate.key_places cimport KeyPlaces
 from qcore_ext.rows.key_columns cimport KeyColumns
 
 cdef enum:
@@ -34,6 +35,7 @@ ctypedef struct GroupTable:
     Buffer* slots               # owned; layout.mode says which kind of slot
     Buffer* words               # owned; the packed key of each group, or the hash of its stored key
     Buffer* nulls               # owned; the null mask of each packed key
+    KeyPlaces places            # of keys of one word
     int64_t capacity            # the number of groups for which words and nulls have space
     KeyColumns* stored          # owned; keys of mode KEYS_STORED
     ArrayGroups* direct         # owned; NULL for a part and for stored keys
@@ -61,4 +63,6 @@ cdef Column* group_table_column(
 ) except NULL nogil
 # Whether groups are found in an array, without hashing.
 cdef bint group_table_is_array(const GroupTable* table) noexcept nogil
+# Whether keys have one word, so that those of up to KEYS_MAX groups are found by their places (key_places).
+cdef bint group_table_is_one_word(const GroupTable* table) noexcept nogil
 cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil

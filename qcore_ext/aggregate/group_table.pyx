@@ -21,9 +21,13 @@ from qcore_ext.aggregate.array_groups cimport (
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
 )
+from qcore_ext.aggregate.key_places cimport key_places_find, key_places_free, key_places_note
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new,
 )
+
+cdef extern from "native/mix.h" nogil:
+    uint64_t qc_mix(uint64_t value)
 
 cdef enum:
     SLOTS_MIN = 64
@@ -40,6 +44,7 @@ cdef enum:
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
+cdef uint32_t[VECTOR_ROWS] NO_NULLS         # the null masks of rows whose columns are all valid
 
 
 ctypedef struct TwoWordSlot:
@@ -111,6 +116,7 @@ cdef void group_table_free(GroupTable* table) noexcept nogil:
     buffer_unref(table.words)
     buffer_unref(table.nulls)
     buffer_unref(table.scratch)
+    key_places_free(&table.places)
     key_columns_free(table.stored)
     array_groups_free(table.direct)
     struct_free(table)
@@ -126,6 +132,7 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
         key_columns_free(table.stored)
         table.stored = stored
     table.try_array_at = TRY_ARRAY_AT
+    key_places_free(&table.places)
     table.n_in_slots = 0
     if table.slots != NULL:
         bytes_fill(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode), table.account)
@@ -346,47 +353,104 @@ cdef int64_t insert_packed(
     return n_groups
 
 
-cdef int assign_packed(GroupTable* table, const uint64_t* low, int64_t n, uint32_t* groups) except -1 nogil:
-    """Find or create the groups of n keys. `low` has their first words, the scratch the rest of the packed keys."""
+cdef int64_t list_unequal(
+    const uint64_t* words, const uint64_t* low, const uint32_t* groups, int64_t n, uint32_t* pending,
+) noexcept nogil:
+    """List the rows whose key is not that of their group."""
+    cdef int64_t i
+    cdef int64_t count = 0
+    for i in range(n):
+        pending[count] = <uint32_t> i
+        count += words[groups[i]] != low[i]
+    return count
+
+
+cdef int64_t find_placed(GroupTable* table, const uint64_t* low, int64_t n, uint32_t* groups) noexcept nogil:
+    """Find the groups of n keys of one word without nulls by their places. Returns the number of rows that are pending,
+    whose hashes are in the scratch.
+    """
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef const uint64_t* words = <const uint64_t*> table.words.data
+    cdef int64_t n_pending, j
+    if key_places_find(&table.places, words, low, n, groups):
+        return 0
+    n_pending = list_unequal(words, low, groups, n, scratch.pending)
+    for j in range(n_pending):
+        scratch.hashes[scratch.pending[j]] = qc_mix(low[scratch.pending[j]])
+    return n_pending
+
+
+cdef int64_t find_packed(
+    GroupTable* table, const uint64_t* low, const uint32_t* nulls, int64_t n, uint32_t* groups,
+) noexcept nogil:
+    """Find the groups of n packed keys in the first slots of their hashes. Returns the number of rows that are pending."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
+    cdef int64_t mask = table.n_slots - 1
     cdef int64_t hits = 0
-    cdef int64_t n_pending, mask
-    if table.n_in_slots < table.n_groups:
-        table.groups_limit = 0          # the array had the groups until now: insert all of them
-        reserve(table, n)
-    mask = table.n_slots - 1
     if one_word and table.n_slots > 0:
         hits = grouping_kernels().find_one(
-            <QcGroupSlot*> table.slots.data, mask, low, scratch.nulls, n, scratch.hashes, groups, scratch.hit
+            <QcGroupSlot*> table.slots.data, mask, low, nulls, n, scratch.hashes, groups, scratch.hit
         )
     else:
-        hash_words(low, NULL if one_word else scratch.high, scratch.nulls, n, scratch.hashes)
+        hash_words(low, NULL if one_word else scratch.high, nulls, n, scratch.hashes)
         if table.n_slots == 0:
             memset(scratch.hit, 0, n)
         else:
             hits = find_two_words(
-                <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, scratch.nulls, n, groups,
-                scratch.hit,
+                <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, nulls, n, groups, scratch.hit
             )
-    if hits == n:
-        return 0
-    n_pending = list_misses(scratch.hit, n, scratch.pending)
+    return 0 if hits == n else list_misses(scratch.hit, n, scratch.pending)
+
+
+cdef int insert_pending(
+    GroupTable* table, const uint64_t* low, const uint32_t* nulls, int64_t n_pending, uint32_t* groups,
+) except -1 nogil:
+    """Find or create the groups of the rows scratch.pending, whose hashes are in the scratch."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef int64_t mask
     reserve(table, n_pending)
     qc_check(table.n_groups + n_pending <= table.capacity, b"a group table has capacity for the keys of its groups")
     mask = table.n_slots - 1
-    if one_word:
+    if table.layout.mode == KEYS_ONE_WORD:
         table.n_groups = insert_packed[QcGroupSlot](
-            <QcGroupSlot*> table.slots.data, mask, scratch.hashes, low, NULL, scratch.nulls, scratch.pending,
+            <QcGroupSlot*> table.slots.data, mask, scratch.hashes, low, NULL, nulls, scratch.pending,
             n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, groups,
         )
     else:
         table.n_groups = insert_packed[TwoWordSlot](
-            <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, scratch.nulls,
+            <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, nulls,
             scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
             groups,
         )
     table.n_in_slots = table.n_groups
+    return 0
+
+
+cdef int assign_packed(
+    GroupTable* table, const uint64_t* low, const uint32_t* nulls, int64_t n, uint32_t* groups,
+) except -1 nogil:
+    """Find or create the groups of n keys. The scratch has the second words of keys of two."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
+    cdef bint placeable = one_word and nulls == &NO_NULLS[0]
+    cdef int64_t n_pending, n_without
+    if table.n_in_slots < table.n_groups:
+        table.groups_limit = 0          # the array had the groups until now: insert all of them
+        reserve(table, n)
+    if placeable and table.places.buffer != NULL:
+        n_pending = find_placed(table, low, n, groups)
+        n_without = n_pending
+    else:
+        n_pending = find_packed(table, low, nulls, n, groups)
+        n_without = n
+    if n_pending > 0:
+        insert_pending(table, low, nulls, n_pending, groups)
+    if placeable and n_without > 0:
+        return key_places_note(
+            &table.places, n_without, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, table.n_groups,
+            table.account,
+        )
     return 0
 
 
@@ -438,18 +502,48 @@ cdef int64_t probe_stored(
     return n_candidates
 
 
+cdef int64_t find_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil:
+    """Find the groups of n keys by the places of their hashes. Returns the number of rows that are pending."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef int64_t i
+    key_places_find(&table.places, <const uint64_t*> table.words.data, scratch.hashes, n, groups)
+    for i in range(n):
+        scratch.rows[i] = <uint32_t> i
+    key_columns_compare(table.stored, keys, scratch.rows, groups, n, scratch.hit)
+    return list_misses(scratch.hit, n, scratch.pending)
+
+
 cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef int64_t n_pending = n
+    cdef int64_t i
+    hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
+    if table.places.buffer != NULL:
+        n_pending = find_stored(table, keys, n, groups)
+    else:
+        for i in range(n):
+            scratch.pending[i] = <uint32_t> i
+    if n_pending == 0:
+        return 0
+    assign_pending(table, keys, n, n_pending, groups)
+    return key_places_note(
+        &table.places, n_pending, <uint64_t*> table.words.data, NULL, table.n_groups, table.account
+    )
+
+
+cdef int assign_pending(
+    GroupTable* table, const Vector* keys, int64_t n, int64_t n_pending, uint32_t* groups,
+) except -1 nogil:
+    """Find or create the groups of the rows scratch.pending, whose hashes are in the scratch."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef int64_t n_candidates, n_fresh, i, row
     cdef uint64_t mask
-    reserve(table, n)
-    qc_check(table.n_groups + n <= table.capacity, b"a group table has capacity for the hashes of its groups")
+    reserve(table, n_pending)
+    qc_check(table.n_groups + n_pending <= table.capacity, b"a group table has capacity for the hashes of its groups")
     mask = <uint64_t> (table.n_slots - 1)
-    hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
-    for i in range(n):
-        scratch.low[i] = scratch.hashes[i] & mask
-        scratch.pending[i] = <uint32_t> i
+    for i in range(n_pending):
+        row = scratch.pending[i]
+        scratch.low[row] = scratch.hashes[row] & mask
     while n_pending > 0:
         n_fresh = 0
         n_candidates = probe_stored(
@@ -523,6 +617,7 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
     buffer_unref(table.words)
     buffer_unref(table.nulls)
     array_groups_free(table.direct)
+    key_places_free(&table.places)
     table.words = hashes
     table.nulls = NULL
     table.capacity = max(table.capacity, <int64_t> GROUPS_MIN)
@@ -635,15 +730,28 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
     return True
 
 
+cdef bint group_table_is_one_word(const GroupTable* table) noexcept nogil:
+    return table.layout.mode == KEYS_ONE_WORD
+
+
 cdef bint group_table_is_array(const GroupTable* table) noexcept nogil:
     return table.direct != NULL and table.direct.is_lone and table.direct.groups != NULL
 
 
 # --- groups of keys, keys of groups ---
 
+cdef bint any_null(const uint32_t* nulls, int64_t n) noexcept nogil:
+    cdef uint32_t any = 0
+    cdef int64_t i
+    for i in range(n):
+        any |= nulls[i]
+    return any != 0
+
+
 cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
     cdef GroupScratch* scratch
     cdef const uint64_t* low
+    cdef const uint32_t* nulls
     cdef bint is_lone = table.direct != NULL and table.direct.is_lone
     if is_lone:
         if assign_by_code(table, keys, n, groups):
@@ -652,13 +760,14 @@ cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_
         return 0
     if table.layout.mode != KEYS_STORED:
         scratch = <GroupScratch*> table.scratch.data
+        nulls = &NO_NULLS[0]
         low = key_words(&table.layout, keys)
-        if low != NULL:
-            memset(scratch.nulls, 0, n * sizeof(uint32_t))
-        elif key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
+        if low == NULL and key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
             low = scratch.low
+            if any_null(scratch.nulls, n):
+                nulls = scratch.nulls
         if low != NULL:
-            assign_packed(table, low, n, groups)
+            assign_packed(table, low, nulls, n, groups)
             if table.direct != NULL and not is_lone:
                 return array_groups_learn(table.direct, keys, n, groups)
             return 0

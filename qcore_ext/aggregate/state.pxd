@@ -1,17 +1,19 @@
 """The state of one aggregate for all groups. It is updated by vectors of rows and read as columns.
 
-A state is one array over the groups; for moments an element has three numbers. An update takes a vector of canonical
+A state is one array over the groups; for moments an element has three numbers. Sums of integers and decimals have 64 bits
+until one of them might not fit, then 128: with 64 bits more groups are in the caches. An update takes a vector of canonical
 values and the group of each row. A kernel runs over one vector for one aggregate. `mask` excludes the rows with nulls,
 the rows that a filter rejects, and the repeated values of distinct calls.
 
 The columns of a state can be merged into another state. A final aggregation merges the states of partial ones.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.data.column cimport Column, Vector
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount
+from qcore_ext.ground.wide cimport int128
 
 cdef enum:
     STATE_COLUMNS_MAX = 6
@@ -25,6 +27,8 @@ ctypedef struct AggregateState:
     uint8_t kind                # StateKind
     uint8_t rep                 # StateRep of the argument
     DataType type               # type of the argument
+    bint is_wide                # SUM of integers and decimals: the sums have 128 bits, not 64
+    uint64_t magnitude          # no 64-bit sum is above it, or below its negative
     int64_t n_groups
     int64_t capacity
     Buffer* values              # owned
@@ -57,6 +61,12 @@ cdef int state_merge(
 ) except -1 nogil
 # Extend the state to n_groups groups. New groups have no value.
 cdef int state_extend(AggregateState* state, int64_t n_groups) except -1 nogil
+
+# The sum of a group, in a state of SUM of integers or decimals.
+cdef inline int128 state_sum(const AggregateState* state, int64_t group) noexcept nogil:
+    if state.is_wide:
+        return (<const int128*> state.values.data)[group]
+    return (<const int64_t*> state.values.data)[group]
 
 cdef int state_n_columns(int kind) noexcept nogil                  # 3 for moments, 6 for comoments, otherwise 1
 # The type of column `column` of a state of this kind over values of `type`.

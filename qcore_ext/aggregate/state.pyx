@@ -13,7 +13,9 @@ from qcore_ext.aggregate.state_kind cimport (
     Comoments, Moments, REP_F64, REP_I64, REP_U64, REP_VIEW, REP_WIDE, STATE_BIT_AND, STATE_BIT_XOR, STATE_COMOMENTS,
     STATE_COUNT, STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM,
 )
-from qcore_ext.aggregate.sums cimport add_counts, count_bits, count_rows, sum_doubles, sum_integers
+from qcore_ext.aggregate.sums cimport (
+    add_counts, count_bits, count_rows, sum_doubles, sum_integers, sum_narrow,
+)
 from qcore_ext.data.column cimport (
     STORE_DECIMAL64, VECTOR_ROWS, Column, StringView, Vector, column_constant_null, column_new_flat,
 )
@@ -67,7 +69,7 @@ cdef int value_width(const AggregateState* state) noexcept nogil:
     if state.kind == STATE_COUNT or is_bitwise(state.kind):
         return 8
     if state.kind == STATE_SUM:
-        return 8 if state.rep == REP_F64 else 16
+        return 16 if state.is_wide else 8
     return 16 if state.rep == REP_WIDE or state.rep == REP_VIEW else 8
 
 
@@ -106,6 +108,7 @@ cdef void state_free(AggregateState* state) noexcept nogil:
 cdef int state_clear(AggregateState* state) except -1 nogil:
     cdef Arena* arena
     state.n_groups = 0
+    state.magnitude = 0
     buffer_unref(state.seen)
     state.seen = NULL
     if state.arena != NULL:
@@ -142,6 +145,29 @@ cdef int grow(AggregateState* state, int64_t n_groups) except -1 nogil:
     else:
         fill = 0xFF if state.kind == STATE_BIT_AND else 0
         bytes_fill(state.values.data + start * width, fill, (n_groups - start) * width, state.account)
+    return 0
+
+
+cdef int widen_sums(AggregateState* state) except -1 nogil:
+    """Change to 128-bit sums."""
+    cdef Buffer* wide = buffer_new(state.account, state.capacity * <int64_t> sizeof(int128))
+    cdef int64_t start = 0
+    cdef bint done = False
+    try:
+        while start < state.n_groups:
+            account_check(state.account)
+            simd_kernels().widen(
+                (<const int64_t*> state.values.data) + start, min(state.n_groups - start, <int64_t> CHECK_ROWS),
+                (<int64_t*> wide.data) + 2 * start,
+            )
+            start += CHECK_ROWS
+        done = True
+    finally:
+        if not done:
+            buffer_unref(wide)
+    buffer_unref(state.values)
+    state.values = wide
+    state.is_wide = True
     return 0
 
 
@@ -221,6 +247,20 @@ cdef void state_widen(const Vector* vector, int64_t n, char* scratch, Vector* ou
         memset(scratch, 0, n * 8)      # type null
 
 
+cdef int update_sums(
+    AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
+    const uint8_t* mask,
+) except -1 nogil:
+    cdef int64_t* sums = <int64_t*> state.values.data
+    if not state.is_wide:
+        if sum_narrow(sums, n_groups, groups, n, argument, mask, &state.magnitude):
+            return 0
+        widen_sums(state)
+    if sum_integers(<int128*> state.values.data, n_groups, groups, n, argument, mask):
+        return raise_execution(b"a sum has more than 38 digits, the most of a decimal; cast its argument to double")
+    return 0
+
+
 cdef int update_value(
     AggregateState* state, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument,
     const uint8_t* mask,
@@ -231,11 +271,10 @@ cdef int update_value(
     cdef uint8_t* seen = <uint8_t*> state.seen.data if state.seen != NULL else NULL
     cdef const char* arguments = <const char*> argument.values
     cdef int width = value_width(state)
-    if state.kind == STATE_SUM:
-        if state.rep == REP_F64:
-            sum_doubles(<double*> values, n_groups, groups, n, <const double*> argument.values, mask)
-        elif sum_integers(<int128*> values, n_groups, groups, n, argument, mask):
-            return raise_execution(b"a sum has more than 38 digits, the most of a decimal; cast its argument to double")
+    if state.kind == STATE_SUM and state.rep == REP_F64:
+        sum_doubles(<double*> values, n_groups, groups, n, <const double*> argument.values, mask)
+    elif state.kind == STATE_SUM:
+        update_sums(state, n_groups, groups, n, argument, mask)
     elif state.kind == STATE_MIN or state.kind == STATE_MAX:
         if state.rep == REP_VIEW:
             return string_update(
@@ -404,6 +443,9 @@ cdef Column* state_column(
         moments_out(<const Moments*> source, column, n, values.data)
     elif state.kind == STATE_COMOMENTS:
         comoments_out(<const Comoments*> source, column, n, values.data)
+    elif state.kind == STATE_SUM and type.phys == PHYS_I128 and not state.is_wide:
+        memcpy(values.data, source, n * 8)
+        out.storage = STORE_DECIMAL64
     elif type.phys == PHYS_I128:
         # Most sums fit 64 bits. This halves the memory, and the reader need not look for narrow values again.
         if simd_kernels().narrow(<const int64_t*> source, n, <int64_t*> values.data) == 0:

@@ -17,6 +17,7 @@ cdef enum:
     COPIES = 4
     # A 64-bit sum of the 2**11 values of a vector cannot overflow if their magnitudes are below 2**52.
     SAFE_BITS = 52
+    NARROW_BITS = 62            # magnitudes of 64-bit sums are at most 2**62
 
 ctypedef fused Number:
     int64_t
@@ -180,3 +181,45 @@ cdef int sum_integers(
     for i in range(n):
         sums[groups[i]] += values[i]
     return 0
+
+
+cdef bint sum_narrow(
+    int64_t* sums, int64_t n_groups, const uint32_t* groups, int64_t n, const Vector* argument, const uint8_t* mask,
+    uint64_t* magnitude,
+) noexcept nogil:
+    cdef int64_t masked[VECTOR_ROWS]
+    cdef int64_t few[GROUPING_FEW]
+    cdef const int64_t* values = <const int64_t*> argument.values
+    cdef uint64_t limit = (<uint64_t> 1) << NARROW_BITS
+    cdef uint64_t most
+    cdef int128 whole
+    cdef int64_t i
+    if argument.phys != PHYS_I64 and argument.phys != PHYS_U64:
+        return False
+    if mask != NULL and (argument.phys == PHYS_U64 or groups != NULL and n_groups > GROUPING_FEW):
+        mask_numbers[int64_t](values, mask, n, masked)
+        values = masked
+        mask = NULL
+    if argument.phys == PHYS_U64 and any_bits(<const uint64_t*> values, n) >> SAFE_BITS != 0:
+        return False                # as signed integers the largest values would look small
+    if groups == NULL or n_groups == 1:
+        whole = total(values, mask, n)
+        if (whole if whole >= 0 else -whole) > <int128> (limit - magnitude[0]):
+            return False
+        sums[0] += <int64_t> whole
+        magnitude[0] += <uint64_t> (whole if whole >= 0 else -whole)
+        return True
+    if n_groups <= GROUPING_FEW:
+        most = grouping_kernels().sum_few(values, groups, mask, n, n_groups, few)
+    else:
+        most = grouping_kernels().magnitude_bits(values, n)
+    if most >> SAFE_BITS != 0 or (most + 1) * <uint64_t> n > limit - magnitude[0]:
+        return False
+    magnitude[0] += (most + 1) * <uint64_t> n
+    if n_groups <= GROUPING_FEW:
+        for i in range(n_groups):
+            sums[i] += few[i]
+    else:
+        for i in range(n):
+            sums[groups[i]] += values[i]
+    return True

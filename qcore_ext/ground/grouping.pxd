@@ -28,6 +28,7 @@ cdef extern from "native/grouping.h" nogil:
             const int64_t* values, const uint32_t* groups, const uint8_t* bits, int64_t n, int64_t n_groups,
             int64_t* sums,
         ) noexcept nogil
+        uint64_t (*magnitude_bits)(const int64_t* values, int64_t n) noexcept nogil
         void (*count_few)(
             const uint32_t* groups, const uint8_t* bits, int64_t n, int64_t n_groups, int64_t* counts,
         ) noexcept nogil

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from grouped import Call, check, present, run_calls
 
@@ -82,6 +83,32 @@ def test_q2_values_near_the_ends(type: pa.DataType, n_groups: int, step: str) ->
             table = table.add_column(0, "k", pa.array(np.arange(4100) * 7 % n_groups))
         n_keys = int(n_groups > 0)
         check(table, n_keys, calls(n_keys, n_keys + 1, True), [step])
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("type", [pa.int64(), pa.uint64(), pa.decimal128(30, 0), pa.decimal128(12, 2)], ids=str)
+@pytest.mark.parametrize("n_groups", [0, 1, 3, 100, 3000])
+@pytest.mark.parametrize("bits", [39, 51, 52, 62])
+@pytest.mark.parametrize("null_share", [0.0, 0.3])
+def test_q2_sums_become_wide_when_they_must(type: pa.DataType, n_groups: int, bits: int, null_share: float) -> None:
+    """Sums begin with 64 bits. In the second half one vector after another adds up to 2**bits a row to one group."""
+    if pa.types.is_decimal(type) and type.precision == 12:
+        bits = min(bits, 39)
+    rng = np.random.default_rng(5)
+    small, large = rng.integers(-1000, 1000, 6000), np.full(6000, 2**bits - 1) - rng.integers(0, 2, 6000)
+    if pa.types.is_unsigned_integer(type):
+        small = abs(small)
+    values = [int(value) for value in np.concatenate([small, large])]
+    made = pa.array([Decimal(value).scaleb(-type.scale) if pa.types.is_decimal(type) else value for value in values], type)
+    missing = pa.array(rng.random(12_000) < null_share)
+    table = pa.table({"x": pc.if_else(missing, pa.scalar(None, type), made), "p": pa.array(rng.random(12_000) < 0.7)})
+    if n_groups:
+        keys = np.concatenate([rng.integers(0, n_groups, 6000), np.zeros(6000, np.int64)])
+        table = table.add_column(0, "k", pa.array(keys))
+    n_keys = int(n_groups > 0)
+    wide = pa.decimal128(38, type.scale) if pa.types.is_decimal(type) else WIDE
+    made_calls = [Call("sum", n_keys, wide, total), Call("sum", n_keys, wide, total, n_keys + 1), *counts(n_keys, n_keys + 1)]
+    check(table, n_keys, made_calls)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -28,6 +28,8 @@ typedef struct {
        that count, NULL for all. Whole bytes of it are read, and other rows have a group too. */
     uint64_t (*sum_few)(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                         int64_t *sums);
+    /* The bits in which some value differs from its sign: no magnitude is above the result + 1. */
+    uint64_t (*magnitude_bits)(const int64_t *values, int64_t n);
     void (*count_few)(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts);
     /* The sum of all rows that count is high * 2**32 + low; n < 2**31. One pass, in which nothing overflows. */
     void (*sum_all)(const int64_t *values, const uint8_t *bits, int64_t n, int64_t *high, uint64_t *low);

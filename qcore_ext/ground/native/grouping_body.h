@@ -158,6 +158,12 @@ static void mask_words(const uint64_t *values, const uint8_t *bits, int64_t n, u
     for (; i < n; i++) out[i] = bits[i >> 3] >> (i & 7) & 1 ? values[i] : 0;
 }
 
+static uint64_t magnitude_bits(const int64_t *values, int64_t n) {
+    uint64_t seen = 0;
+    for (int64_t i = 0; i < n; i++) seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
+    return seen;
+}
+
 #if defined(__AVX512F__)
 /* Inlined for each number of groups, so that the sums of all groups stay in registers and each row is read once. */
 static inline __attribute__((always_inline)) uint64_t sum_by_masks(
@@ -200,12 +206,12 @@ static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const 
 #else
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
-    uint64_t seen = 0, masked[1 << 11];
+    uint64_t seen, masked[1 << 11];
     if (bits) {
         mask_words((const uint64_t *) values, bits, n, masked);
         values = (const int64_t *) masked;
     }
-    for (int64_t i = 0; i < n; i++) seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
+    seen = magnitude_bits(values, n);
     for (uint32_t group = 0; group < n_groups; group++) {
         int64_t sum = 0;
         for (int64_t i = 0; i < n; i++) sum += groups[i] == group ? values[i] : 0;
@@ -218,15 +224,15 @@ static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const 
 static uint64_t sum_few(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                         int64_t *sums) {
     if (n_groups <= GROUPING_MASKED) return sum_masked(values, groups, bits, n, n_groups, sums);
-    uint64_t seen = 0, masked[1 << 11];
+    uint64_t seen, masked[1 << 11];
     uint64_t copies[4][GROUPING_FEW] = {{0}};
     int64_t i = 0;
     if (bits) {
         mask_words((const uint64_t *) values, bits, n, masked);
         values = (const int64_t *) masked;
     }
-    for (; i < n; i++) seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
-    for (i = 0; i + 4 <= n; i += 4) {
+    seen = magnitude_bits(values, n);
+    for (; i + 4 <= n; i += 4) {
         copies[0][groups[i]] += (uint64_t) values[i];
         copies[1][groups[i + 1]] += (uint64_t) values[i + 1];
         copies[2][groups[i + 2]] += (uint64_t) values[i + 2];
@@ -281,6 +287,7 @@ static const GroupingKernels grouping_kernels = {
     .find_one = find_one,
     .add_letters = add_letters,
     .sum_few = sum_few,
+    .magnitude_bits = magnitude_bits,
     .count_few = count_few,
     .sum_all = sum_all,
     .sum_doubles = sum_doubles,

@@ -1,0 +1,185 @@
+"""Key places: a perfect hash of the keys of a group table, each of one word. Each key has a place of its own."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref
+
+cdef extern from "native/mix.h" nogil:
+    uint64_t qc_mix(uint64_t value)
+
+cdef enum:
+    PLACE_BITS_MIN = 3
+    KEYS_MAX = 262144           # 2 MB of words and 2 MB of places
+    BUCKET_BITS_LESS = 2        # a quarter as many buckets as places: one to two keys each
+    ROWS_A_KEY = 16             # rows looked up otherwise, for each key, before the places are made
+    FACTORS_MAX = 8
+    SHIFTS_MAX = 65536          # tried for a bucket
+    BUCKET_KEYS_MAX = 32
+
+
+ctypedef struct Placing:
+    # The keys by bucket, while their places are searched.
+    uint64_t* products          # key * factor, in the order of the buckets
+    uint32_t* groups            # the group of each
+    uint32_t* starts            # the keys of bucket b are starts[b]..starts[b + 1]
+    uint8_t* taken              # by place
+    int64_t n_buckets
+
+
+cdef void key_places_free(KeyPlaces* places) noexcept nogil:
+    buffer_unref(places.buffer)
+    memset(places, 0, sizeof(KeyPlaces))
+
+
+cdef bint key_places_find(
+    const KeyPlaces* places, const uint64_t* words, const uint64_t* low, int64_t n, uint32_t* groups,
+) noexcept nogil:
+    cdef const uint32_t* shifts = places.shifts
+    cdef const uint32_t* by_place = places.groups
+    cdef uint64_t factor = places.factor
+    cdef uint64_t mask = places.place_mask
+    cdef int bucket_shift = places.bucket_shift
+    cdef int place_shift = places.place_shift
+    cdef uint64_t product
+    cdef uint64_t missing = 0
+    cdef uint32_t group
+    cdef int64_t i
+    for i in range(n):
+        product = low[i] * factor
+        group = by_place[((product >> place_shift) & mask) ^ shifts[product >> bucket_shift]]
+        groups[i] = group
+        missing |= words[group] ^ low[i]
+    return missing == 0
+
+
+# --- making ---
+
+cdef int64_t sort_by_bucket(
+    const KeyPlaces* places, Placing* placing, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
+) noexcept nogil:
+    """Sort the keys without nulls by bucket. Returns the number of keys of the largest bucket."""
+    cdef uint32_t* starts = placing.starts
+    cdef uint64_t product
+    cdef int64_t i, b, at
+    cdef uint32_t most = 0
+    memset(starts, 0, (placing.n_buckets + 2) * sizeof(uint32_t))
+    for i in range(n_groups):
+        if nulls == NULL or nulls[i] == 0:
+            b = <int64_t> (words[i] * places.factor >> places.bucket_shift)
+            starts[b] += 1
+            most = max(most, starts[b])
+    for b in range(1, placing.n_buckets + 1):
+        starts[b] += starts[b - 1]
+    # Each start is the end of its bucket until the keys are stored, from the last to the first.
+    for i in range(n_groups):
+        if nulls == NULL or nulls[i] == 0:
+            product = words[i] * places.factor
+            b = <int64_t> (product >> places.bucket_shift)
+            starts[b] -= 1
+            at = starts[b]
+            qc_check(0 <= at < n_groups, b"the keys by bucket are those of the groups")
+            placing.products[at] = product
+            placing.groups[at] = <uint32_t> i
+    return most
+
+
+cdef bint place_bucket(KeyPlaces* places, Placing* placing, int64_t bucket) noexcept nogil:
+    """Find a shift that moves all keys of the bucket to free places. Returns False if there is none."""
+    cdef int64_t start = placing.starts[bucket]
+    cdef int64_t n = placing.starts[bucket + 1] - start
+    cdef const uint64_t* products = placing.products + start
+    cdef uint64_t shift = 0
+    cdef uint64_t most = min(places.place_mask + 1, <uint64_t> SHIFTS_MAX)
+    cdef uint64_t at
+    cdef int64_t k = 0
+    while shift < most:
+        k = 0
+        while k < n:
+            at = ((products[k] >> places.place_shift) & places.place_mask) ^ shift
+            if placing.taken[at]:
+                break
+            placing.taken[at] = 1
+            places.groups[at] = placing.groups[start + k]
+            k += 1
+        if k == n:
+            places.shifts[bucket] = <uint32_t> shift
+            return True
+        while k > 0:
+            k -= 1
+            placing.taken[((products[k] >> places.place_shift) & places.place_mask) ^ shift] = 0
+        shift += 1
+    return False
+
+
+cdef int place_keys(
+    KeyPlaces* places, Placing* placing, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
+    const MemoryAccount* account,
+) except -1 nogil:
+    """Place all keys by one factor. Returns 0 if that is not possible."""
+    cdef int64_t size = sort_by_bucket(places, placing, words, nulls, n_groups)
+    cdef int64_t b
+    if size == 0 or size > BUCKET_KEYS_MAX:
+        return 0
+    memset(placing.taken, 0, places.place_mask + 1)
+    # No row of an empty place equals the key of another place.
+    for b in range(<int64_t> places.place_mask + 1):
+        places.groups[b] = placing.groups[0]
+    # The larger buckets first, while most places are free.
+    while size > 0:
+        account_check(account)
+        for b in range(placing.n_buckets):
+            if placing.starts[b + 1] - placing.starts[b] == size and not place_bucket(places, placing, b):
+                return 0
+        size -= 1
+    return 1
+
+
+cdef int make(
+    KeyPlaces* places, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, MemoryAccount* account,
+) except -1 nogil:
+    cdef Placing placing
+    cdef int bits = PLACE_BITS_MIN
+    cdef int64_t n_places
+    cdef Buffer* scratch = NULL
+    cdef int64_t tried
+    cdef bint done = False
+    while (<int64_t> 1 << bits) < 2 * n_groups:
+        bits += 1
+    n_places = <int64_t> 1 << bits
+    placing.n_buckets = n_places >> BUCKET_BITS_LESS
+    key_places_free(places)
+    try:
+        # An empty bucket has the shift 0.
+        places.buffer = buffer_new_zeroed(account, (n_places + placing.n_buckets) * sizeof(uint32_t))
+        places.groups = <uint32_t*> places.buffer.data
+        places.shifts = places.groups + n_places
+        places.place_mask = <uint64_t> (n_places - 1)
+        places.bucket_shift = 64 - (bits - BUCKET_BITS_LESS)
+        places.place_shift = places.bucket_shift - bits
+        scratch = buffer_new(account, n_groups * 12 + (placing.n_buckets + 2) * 4 + n_places)
+        placing.products = <uint64_t*> scratch.data
+        placing.groups = <uint32_t*> (placing.products + n_groups)
+        placing.starts = placing.groups + n_groups
+        placing.taken = <uint8_t*> (placing.starts + placing.n_buckets + 2)
+        for tried in range(FACTORS_MAX):
+            places.factor = qc_mix(<uint64_t> tried + 1) | 1
+            if place_keys(places, &placing, words, nulls, n_groups, account):
+                done = True
+                break
+    finally:
+        buffer_unref(scratch)
+        if not done:
+            key_places_free(places)
+    places.n_groups = n_groups
+    return 0
+
+
+cdef int key_places_note(
+    KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, MemoryAccount* account,
+) except -1 nogil:
+    places.rows_without += n
+    if places.rows_without < ROWS_A_KEY * n_groups or n_groups == places.n_groups or n_groups > KEYS_MAX:
+        return 0
+    return make(places, words, nulls, n_groups, account)

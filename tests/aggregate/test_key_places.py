@@ -1,0 +1,85 @@
+"""Key places: groups found by a perfect hash of their keys, and those whose keys came later or cannot have one. SPEC Q2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from grouped import Call, check
+
+from oracle import assert_same_rows
+from qcore_ext.aggregate.aggregation import HashAggregation
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import run_chain
+
+CALLS = [("sum", 1, -1, False), ("count", -1, -1, False)]
+STEP = 1_000_003_000_019
+
+
+def group(keys: pa.Array, **options: Any) -> pa.Table:
+    """Sums and counts by key, compared with pyarrow's."""
+    table = pa.table({"k": keys, "x": np.arange(len(keys)) - 1000})
+    schema = pa.schema([table.schema.field("k"), ("s", pa.int64()), ("n", pa.int64())])
+    operator = HashAggregation("agg", Account(), None, 1, CALLS, "single", Schema(schema), **options)
+    got = pa.Table.from_batches(run_chain([operator], table), schema)
+    assert_same_rows(got, table.group_by("k").aggregate([("x", "sum"), ([], "count_all")]))
+    return got
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 9, 16, 63, 1000, 3001])
+@pytest.mark.parametrize("n_rows", [1, 2047, 2048, 2049, 100_000])
+@pytest.mark.parametrize("null_share", [0.0, 0.0001, 0.3])
+@pytest.mark.parametrize("skew", [False, True])
+def test_q2_few_groups_and_many(n_groups: int, n_rows: int, null_share: float, skew: bool) -> None:
+    rng = np.random.default_rng(31)
+    numbers = rng.zipf(1.2, n_rows) % n_groups if skew else rng.integers(0, n_groups, n_rows)
+    missing = rng.random(n_rows) < null_share
+    group(pa.array((numbers - n_groups // 2) * STEP, mask=missing))
+    group(pa.array([f"{number:x}" for number in numbers], mask=missing))
+
+
+def test_q2_keys_that_come_after_the_places_were_made() -> None:
+    """A few at a time, then as many again, then other keys only."""
+    rng = np.random.default_rng(32)
+    parts = [rng.integers(0, 500 + 3 * i, 2048) for i in range(100)]
+    parts += [rng.integers(0, 3000, 50_000), rng.integers(5000, 5500, 50_000)]
+    group(pa.array(np.concatenate(parts) * STEP))
+
+
+def test_q2_null_and_zero() -> None:
+    """Both have the same word. The places are made of the one, of the other, and of both."""
+    for first, later in (([None], [0]), ([0], [None]), ([None, 0], [STEP]), ([None, STEP], [0])):
+        group(pa.array(first * 5000 + [*first, *later] * 5000, pa.int64()))
+    pair = {"a": pa.array([5] * 20_000, pa.int32()), "b": pa.array(([None] * 5000 + [0] * 5000) * 2, pa.int32())}
+    rows = [Call("count", -1, pa.int64(), len), Call("sum", 2, pa.decimal128(38, 0), sum)]
+    check(pa.table({**pair, "x": np.arange(20_000)}), 2, rows)
+
+
+@pytest.mark.parametrize("n_groups", [2, 40, 1000])
+def test_q2_keys_of_one_bucket(n_groups: int) -> None:
+    """The products of these keys with the first factor are small, so that another factor must be found."""
+    word = (1 << 64) - 1
+    value = 1
+    for _ in range(2):
+        value = (value ^ value >> 32) * 0xD6E8FEB86659FD93 & word
+    factor = (value ^ value >> 32) | 1
+    keys = np.array([number * pow(factor, -1, 1 << 64) & word for number in range(n_groups)], np.uint64)
+    order = np.random.default_rng(33).integers(0, n_groups, 60_000)
+    group(pa.array(keys[order]))
+    group(pa.array(keys[order].view(np.int64)))
+
+
+@pytest.mark.parametrize("n_groups", [9000, 40_000])
+def test_q2_a_table_that_few_new_groups_come_to_stays_plain(n_groups: int) -> None:
+    """More groups than the limit, each with many rows, then as many as its fourfold, and more."""
+    rng = np.random.default_rng(34)
+    keys = pa.array(rng.permutation(np.repeat(np.arange(n_groups), 12)) * STEP)
+    group(keys, radix_groups_min=8192)
+    table = pa.table({"k": keys, "x": np.arange(len(keys))})
+    rows = [Call("count", -1, pa.int64(), len), Call("sum", 1, pa.decimal128(38, 0), sum)]
+    if n_groups == 9000:
+        check(table, 1, rows, ["both"], partial_groups_max=4096)
