@@ -77,7 +77,6 @@ cdef class HashAggregation(Operator):
     cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
     cdef int start_radix(self) except -1 nogil
-    cdef bint stays_plain(self, int64_t groups_max) noexcept nogil
     cdef bint is_full(self) noexcept nogil
     cdef double share_of_recent_groups(self) noexcept nogil
     cdef bint try_radix(self) except -1 nogil

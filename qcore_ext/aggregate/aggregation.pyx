@@ -35,9 +35,7 @@ from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_takes_mask,
     group_set_update,
 )
-from qcore_ext.aggregate.group_table cimport (
-    group_table_find_some, group_table_is_array, group_table_is_one_word,
-)
+from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
     RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
@@ -65,7 +63,6 @@ cdef enum:
     PASS_ROWS = 1048576
     ORDERED_GROUPS_MAX = 16384  # table size for input in key order: it stays in the second-level cache
     MASK_WAIT_MAX = 1024        # vectors after one whose keys were not all known, before masks are tried again
-    PLACED_GROUPS = 4           # a plain table that few new groups come to may have this many times the groups
     PARTITIONED_GROUPS = 16     # a partitioned table may have this many times the groups of a plain one
 
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
@@ -439,18 +436,6 @@ cdef class HashAggregation(Operator):
         self.groups = groups
         return 0
 
-    cdef bint stays_plain(self, int64_t groups_max) noexcept nogil:
-        """Whether a plain table may have more than groups_max groups, as it seems to have most of all groups already.
-
-        Keys of one word are found by their places then, which takes less than partitioning the rows. If all groups
-        are equally frequent, and there are not more than PLACED_GROUPS times the groups, a quarter of the first rows
-        belongs to an earlier group.
-        """
-        cdef int64_t n_groups = self.groups.table.n_groups
-        if self.passed != NULL or not group_table_is_one_word(self.groups.table):
-            return False
-        return n_groups + VECTOR_ROWS <= groups_max * PLACED_GROUPS and self.rows_grouped * 4 >= n_groups * 5
-
     cdef bint is_full(self) noexcept nogil:
         """Whether the partial step must return its groups before it reads more rows."""
         cdef int64_t n_groups = 0
@@ -459,8 +444,6 @@ cdef class HashAggregation(Operator):
             return False
         if self.radix == NULL:
             n_groups = self.n_groups() + VECTOR_ROWS
-            if self.stays_plain(self.partial_groups_max):
-                return False
             return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)
         if self.position > 0:
             return False                        # one check for each batch is enough
@@ -530,7 +513,7 @@ cdef class HashAggregation(Operator):
                 self.n_last = n
                 self.rows_grouped += n
                 if self.step != PARTIAL and self.groups.table.n_groups >= self.radix_groups_min:
-                    if not group_table_is_array(self.groups.table) and not self.stays_plain(self.radix_groups_min):
+                    if not group_table_is_array(self.groups.table):
                         self.start_radix()
                         masks = False
             self.position += n

@@ -63,6 +63,4 @@ cdef Column* group_table_column(
 ) except NULL nogil
 # Whether groups are found in an array, without hashing.
 cdef bint group_table_is_array(const GroupTable* table) noexcept nogil
-# Whether keys have one word, so that those of up to KEYS_MAX groups are found by their places (key_places).
-cdef bint group_table_is_one_word(const GroupTable* table) noexcept nogil
 cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil

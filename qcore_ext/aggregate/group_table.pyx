@@ -502,48 +502,18 @@ cdef int64_t probe_stored(
     return n_candidates
 
 
-cdef int64_t find_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) noexcept nogil:
-    """Find the groups of n keys by the places of their hashes. Returns the number of rows that are pending."""
-    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
-    cdef int64_t i
-    key_places_find(&table.places, <const uint64_t*> table.words.data, scratch.hashes, n, groups)
-    for i in range(n):
-        scratch.rows[i] = <uint32_t> i
-    key_columns_compare(table.stored, keys, scratch.rows, groups, n, scratch.hit)
-    return list_misses(scratch.hit, n, scratch.pending)
-
-
 cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef int64_t n_pending = n
-    cdef int64_t i
-    hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
-    if table.places.buffer != NULL:
-        n_pending = find_stored(table, keys, n, groups)
-    else:
-        for i in range(n):
-            scratch.pending[i] = <uint32_t> i
-    if n_pending == 0:
-        return 0
-    assign_pending(table, keys, n, n_pending, groups)
-    return key_places_note(
-        &table.places, n_pending, <uint64_t*> table.words.data, NULL, table.n_groups, table.account
-    )
-
-
-cdef int assign_pending(
-    GroupTable* table, const Vector* keys, int64_t n, int64_t n_pending, uint32_t* groups,
-) except -1 nogil:
-    """Find or create the groups of the rows scratch.pending, whose hashes are in the scratch."""
-    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef int64_t n_candidates, n_fresh, i, row
     cdef uint64_t mask
-    reserve(table, n_pending)
-    qc_check(table.n_groups + n_pending <= table.capacity, b"a group table has capacity for the hashes of its groups")
+    reserve(table, n)
+    qc_check(table.n_groups + n <= table.capacity, b"a group table has capacity for the hashes of its groups")
     mask = <uint64_t> (table.n_slots - 1)
-    for i in range(n_pending):
-        row = scratch.pending[i]
-        scratch.low[row] = scratch.hashes[row] & mask
+    hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
+    for i in range(n):
+        scratch.low[i] = scratch.hashes[i] & mask
+        scratch.pending[i] = <uint32_t> i
     while n_pending > 0:
         n_fresh = 0
         n_candidates = probe_stored(
@@ -728,10 +698,6 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
         groups[i] = group
     table.n_groups = n_groups
     return True
-
-
-cdef bint group_table_is_one_word(const GroupTable* table) noexcept nogil:
-    return table.layout.mode == KEYS_ONE_WORD
 
 
 cdef bint group_table_is_array(const GroupTable* table) noexcept nogil:

@@ -218,6 +218,14 @@ cdef void integers_from_words(
         out[i] = <Unsigned> (words[i * stride] >> shift)
 
 
+cdef bint any_null(const uint32_t* nulls, int32_t column, int64_t n) noexcept nogil:
+    cdef uint32_t any = 0
+    cdef int64_t i
+    for i in range(n):
+        any |= nulls[i]
+    return (any >> column) & 1
+
+
 cdef void strings_from_words(const uint64_t* words, int64_t stride, int64_t n, uint64_t* out) noexcept nogil:
     cdef uint64_t word
     cdef int64_t i
@@ -234,9 +242,10 @@ cdef bint key_unpack(
     cdef const KeyField* field = &layout.fields[column]
     cdef int64_t stride = 1 if layout.mode == KEYS_ONE_WORD else 2
     cdef int64_t i
-    cdef bint any_null = False
     if field.width == 16:
         memcpy(values, words, n * 16)
+    elif stride == 1 and field.width == 8 and field.phys != PHYS_VIEW:
+        memcpy(values, words, n * 8)
     elif field.phys == PHYS_VIEW:
         strings_from_words(words + field.word, stride, n, <uint64_t*> values)
     elif field.width == 8:
@@ -248,8 +257,9 @@ cdef bint key_unpack(
     elif field.width == 1:
         integers_from_words[uint8_t](words + field.word, stride, field.shift, n, <uint8_t*> values)
     memset(validity, 0xFF, bitmap_bytes(n))
+    if not any_null(nulls, column, n):
+        return False
     for i in range(n):
         if (nulls[i] >> column) & 1:
             bit_clear(validity, i)
-            any_null = True
-    return any_null
+    return True

@@ -7,7 +7,7 @@ Making the places costs 50 to 150 ns a key, so they are made when the rows that 
 Keys that come later have no place, and are looked up in the slots.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 
@@ -15,7 +15,7 @@ from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 ctypedef struct KeyPlaces:
     Buffer* buffer              # owned; NULL if there are no places
     uint32_t* groups            # the group of each place; of an empty place, any group
-    uint32_t* shifts            # what moves the places of a bucket's keys
+    uint16_t* shifts            # what moves the places of a bucket's keys
     uint64_t factor
     int bucket_shift            # key * factor >> bucket_shift is the bucket
     int place_shift
@@ -26,7 +26,7 @@ ctypedef struct KeyPlaces:
 
 cdef void key_places_free(KeyPlaces* places) noexcept nogil
 # Note n rows whose keys were not found in the places. Makes the places of the keys of groups 0..n_groups if it is worth it.
-# Keys with nulls have no place; `nulls` may be NULL. The hashes of longer keys may be given as words, if they differ.
+# Keys with nulls have no place.
 cdef int key_places_note(
     KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, MemoryAccount* account,
 ) except -1 nogil

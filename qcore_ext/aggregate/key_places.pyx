@@ -1,6 +1,6 @@
 """Key places: a perfect hash of the keys of a group table, each of one word. Each key has a place of its own."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from qcore_ext.ground.check cimport qc_check
@@ -11,7 +11,7 @@ cdef extern from "native/mix.h" nogil:
 
 cdef enum:
     PLACE_BITS_MIN = 3
-    KEYS_MAX = 262144           # 2 MB of words and 2 MB of places
+    KEYS_MAX = 65536            # more are partitioned first; half a megabyte of words, and as much of places
     BUCKET_BITS_LESS = 2        # a quarter as many buckets as places: one to two keys each
     ROWS_A_KEY = 16             # rows looked up otherwise, for each key, before the places are made
     FACTORS_MAX = 8
@@ -36,7 +36,7 @@ cdef void key_places_free(KeyPlaces* places) noexcept nogil:
 cdef bint key_places_find(
     const KeyPlaces* places, const uint64_t* words, const uint64_t* low, int64_t n, uint32_t* groups,
 ) noexcept nogil:
-    cdef const uint32_t* shifts = places.shifts
+    cdef const uint16_t* shifts = places.shifts
     cdef const uint32_t* by_place = places.groups
     cdef uint64_t factor = places.factor
     cdef uint64_t mask = places.place_mask
@@ -66,7 +66,7 @@ cdef int64_t sort_by_bucket(
     cdef uint32_t most = 0
     memset(starts, 0, (placing.n_buckets + 2) * sizeof(uint32_t))
     for i in range(n_groups):
-        if nulls == NULL or nulls[i] == 0:
+        if nulls[i] == 0:
             b = <int64_t> (words[i] * places.factor >> places.bucket_shift)
             starts[b] += 1
             most = max(most, starts[b])
@@ -74,7 +74,7 @@ cdef int64_t sort_by_bucket(
         starts[b] += starts[b - 1]
     # Each start is the end of its bucket until the keys are stored, from the last to the first.
     for i in range(n_groups):
-        if nulls == NULL or nulls[i] == 0:
+        if nulls[i] == 0:
             product = words[i] * places.factor
             b = <int64_t> (product >> places.bucket_shift)
             starts[b] -= 1
@@ -104,7 +104,7 @@ cdef bint place_bucket(KeyPlaces* places, Placing* placing, int64_t bucket) noex
             places.groups[at] = placing.groups[start + k]
             k += 1
         if k == n:
-            places.shifts[bucket] = <uint32_t> shift
+            places.shifts[bucket] = <uint16_t> shift
             return True
         while k > 0:
             k -= 1
@@ -152,9 +152,11 @@ cdef int make(
     key_places_free(places)
     try:
         # An empty bucket has the shift 0.
-        places.buffer = buffer_new_zeroed(account, (n_places + placing.n_buckets) * sizeof(uint32_t))
+        places.buffer = buffer_new_zeroed(
+            account, n_places * sizeof(uint32_t) + placing.n_buckets * sizeof(uint16_t)
+        )
         places.groups = <uint32_t*> places.buffer.data
-        places.shifts = places.groups + n_places
+        places.shifts = <uint16_t*> (places.groups + n_places)
         places.place_mask = <uint64_t> (n_places - 1)
         places.bucket_shift = 64 - (bits - BUCKET_BITS_LESS)
         places.place_shift = places.bucket_shift - bits
