@@ -383,7 +383,7 @@ cdef int64_t find_placed(GroupTable* table, const uint64_t* low, int64_t n, uint
 cdef int64_t find_packed(
     GroupTable* table, const uint64_t* low, const uint32_t* nulls, int64_t n, uint32_t* groups,
 ) noexcept nogil:
-    """Find the groups of n packed keys in the first slots of their hashes. Returns the number of rows that are pending."""
+    """Find the groups of n packed keys in the first slots of their hashes. Returns the number of pending rows."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
     cdef int64_t mask = table.n_slots - 1
@@ -431,7 +431,6 @@ cdef int assign_packed(
     GroupTable* table, const uint64_t* low, const uint32_t* nulls, int64_t n, uint32_t* groups,
 ) except -1 nogil:
     """Find or create the groups of n keys. The scratch has the second words of keys of two."""
-    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
     cdef bint placeable = one_word and nulls == &NO_NULLS[0]
     cdef int64_t n_pending, n_without

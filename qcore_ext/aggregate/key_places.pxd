@@ -25,10 +25,12 @@ ctypedef struct KeyPlaces:
 
 
 cdef void key_places_free(KeyPlaces* places) noexcept nogil
-# Note n rows whose keys were not found in the places. Makes the places of the keys of groups 0..n_groups if it is worth it.
+# Note n rows whose keys were not found in the places. Makes the places of the keys of groups 0..n_groups when they are
+# worth it.
 # Keys with nulls have no place.
 cdef int key_places_note(
-    KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, MemoryAccount* account,
+    KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
+    MemoryAccount* account,
 ) except -1 nogil
 # groups[i] = the group whose key has the place of key low[i]. Returns whether all of these keys are equal to low[i].
 cdef bint key_places_find(

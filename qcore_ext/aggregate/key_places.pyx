@@ -179,7 +179,8 @@ cdef int make(
 
 
 cdef int key_places_note(
-    KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, MemoryAccount* account,
+    KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
+    MemoryAccount* account,
 ) except -1 nogil:
     places.rows_without += n
     if places.rows_without < ROWS_A_KEY * n_groups or n_groups == places.n_groups or n_groups > KEYS_MAX:

@@ -1,9 +1,9 @@
 """The state of one aggregate for all groups. It is updated by vectors of rows and read as columns.
 
-A state is one array over the groups; for moments an element has three numbers. Sums of integers and decimals have 64 bits
-until one of them might not fit, then 128: with 64 bits more groups are in the caches. An update takes a vector of canonical
-values and the group of each row. A kernel runs over one vector for one aggregate. `mask` excludes the rows with nulls,
-the rows that a filter rejects, and the repeated values of distinct calls.
+A state is one array over the groups; for moments an element has three numbers. Sums of integers and decimals have 64
+bits until one of them might not fit, then 128: with 64 bits more groups are in the caches. An update takes a vector
+of canonical values and the group of each row. A kernel runs over one vector for one aggregate. `mask` excludes the
+rows with nulls, the rows that a filter rejects, and the repeated values of distinct calls.
 
 The columns of a state can be merged into another state. A final aggregation merges the states of partial ones.
 """

@@ -1,8 +1,8 @@
 """Counts and sums by group, a vector at a time.
 
 With up to GROUPING_FEW groups a vector is summed in 64 bits by the kernels of ground.grouping. With Q1's four groups a
-row takes 0.8 ns a sum instead of 1.8. With more groups values are added to the sums directly. The sums have 64 bits while
-their number of rows and the largest values show that none can overflow, then 128 bits.
+row takes 0.8 ns a sum instead of 1.8. With more groups values are added to the sums directly. The sums have 64 bits
+while their number of rows and the largest values show that none can overflow, then 128 bits.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

@@ -1,4 +1,4 @@
-"""Key places: groups found by a perfect hash of their keys, and those whose keys came later or cannot have one. SPEC Q2."""
+"""Key places: groups found by a perfect hash of their keys, and groups whose keys came later. SPEC Q2."""
 
 from __future__ import annotations
 

@@ -99,7 +99,9 @@ def test_q2_sums_become_wide_when_they_must(type: pa.DataType, n_groups: int, bi
     if pa.types.is_unsigned_integer(type):
         small = abs(small)
     values = [int(value) for value in np.concatenate([small, large])]
-    made = pa.array([Decimal(value).scaleb(-type.scale) if pa.types.is_decimal(type) else value for value in values], type)
+    made = pa.array(
+        [Decimal(value).scaleb(-type.scale) if pa.types.is_decimal(type) else value for value in values], type
+    )
     missing = pa.array(rng.random(12_000) < null_share)
     table = pa.table({"x": pc.if_else(missing, pa.scalar(None, type), made), "p": pa.array(rng.random(12_000) < 0.7)})
     if n_groups:
@@ -107,7 +109,11 @@ def test_q2_sums_become_wide_when_they_must(type: pa.DataType, n_groups: int, bi
         table = table.add_column(0, "k", pa.array(keys))
     n_keys = int(n_groups > 0)
     wide = pa.decimal128(38, type.scale) if pa.types.is_decimal(type) else WIDE
-    made_calls = [Call("sum", n_keys, wide, total), Call("sum", n_keys, wide, total, n_keys + 1), *counts(n_keys, n_keys + 1)]
+    made_calls = [
+        Call("sum", n_keys, wide, total),
+        Call("sum", n_keys, wide, total, n_keys + 1),
+        *counts(n_keys, n_keys + 1),
+    ]
     check(table, n_keys, made_calls)
 
 
