@@ -4,8 +4,8 @@ One multiplication, the shift of the key's bucket and the group at its place giv
 Nothing is searched, and a place takes 4 bytes where a slot takes 16. 1K groups: 1.3 instead of 4 ns a row, 16K groups:
 2 instead of 6.
 
-Making the places costs 50 ns a key, so they are made when the rows looked up otherwise have cost as much. Keys that come
-later have no place, and are looked up in the slots.
+Making the places costs 50 ns a key, so they are made when the rows looked up otherwise have cost as much. Keys that
+come later have no place, and are looked up in the slots.
 """
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
