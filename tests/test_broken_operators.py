@@ -102,7 +102,7 @@ def leaving(batch: Any, outcome: IterOutcome = IterOutcome.OK) -> Callable[[Any]
     return next
 
 
-NOT_DECLARED = r"column 'b' \(string\) is not declared"
+NOT_DECLARED = r"column 'a', declared as int64, is missing; it has 'b'"
 OTHER_SCHEMA = "another schema than output_schema"
 ON_PURPOSE = "ZeroDivisionError: on purpose"
 NEITHER = "stuck: it returns no output, and is neither blocked nor finishing"
@@ -118,7 +118,7 @@ FAULTS: dict[str, tuple[Callable[[], PlanBuilder], str]] = {
     "polled source: other columns": (source(poll_pull=gives(PollPull.batch(OTHER))), NOT_DECLARED),
     "polled source: another type": (
         source(poll_pull=gives(PollPull.batch(TYPE_CHANGED))),
-        "column 'a' changed from int64 to int32",
+        "column 'a' is int32, declared as int64",
     ),
     "polled source: raises": (source(poll_pull=fails), ON_PURPOSE),
     "polled source: raises in init_global_state": (source(init_global_state=fails), ON_PURPOSE),

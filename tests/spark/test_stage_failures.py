@@ -232,6 +232,7 @@ def is_running(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("stage_number", "how", "carrier"),
     [
