@@ -194,7 +194,8 @@ def changing(*tables: pa.Table, schema: pa.Schema = FIRST.schema) -> PlanBuilder
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (SECOND, r"returned a batch that does not fit: column 'b' \(bool\) is not declared"),
+        (SECOND, r"returned a batch that does not fit: column 'a' is int64, declared as int32"),
+        (FIRST.append_column("b", pa.array([True] * 3)), r".*column 'b' \(bool\) is not declared"),
         (FIRST.set_column(0, "a", pa.array([1, 2, 3])), r".*column 'a' is int64, declared as int32"),
         (FIRST.select(["s"]), r".*column 'a', declared as int32, is missing; it has 's'"),
         (FIRST.select(["s", "a"]), r".*columns come in the order \['s', 'a'\], declared as \['a', 's'\]"),
