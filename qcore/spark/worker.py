@@ -88,20 +88,20 @@ class GivenSplits:
         return self._table.open(split, columns, filter, batch_rows)
 
 
-def run_task(task_input: TaskInput, started: Callable[[Task], None] | None = None) -> TaskOutput:
+def run_task(task_input: TaskInput, watch: Callable[[Task], None] | None = None) -> TaskOutput:
     """Run a task in this process. After an error its file does not exist.
 
-    `started` is called with the running task, which another thread may then cancel.
+    `watch` is called with the task before its splits are listed. From then on another thread may cancel the task.
 
     Raises
     ------
     QcoreError
         The task failed. PlanError if its plan cannot run here.
     """
-    return run_plan(plan_from_bytes(task_input.plan), task_input, started)
+    return run_plan(plan_from_bytes(task_input.plan), task_input, watch)
 
 
-def run_plan(plan: p.PlanNode, task_input: TaskInput, started: Callable[[Task], None] | None = None) -> TaskOutput:
+def run_plan(plan: p.PlanNode, task_input: TaskInput, watch: Callable[[Task], None] | None = None) -> TaskOutput:
     """Run a task whose plan this process has, so that `task_input.plan` does not count. The rest is as in run_task."""
     if not isinstance(plan, p.PartitionedOutput):
         raise PlanError(f"the plan of a task ends in PartitionedOutput, not in {type(plan).__name__}")
@@ -109,9 +109,9 @@ def run_plan(plan: p.PlanNode, task_input: TaskInput, started: Callable[[Task], 
     settings = Settings.make(task_input.threads, task_input.memory_limit, task_input.batch_rows, None)
     task = Task.of_plan(with_splits(plan, task_input.splits), settings)
     try:
+        if watch is not None:
+            watch(task)
         task.start()
-        if started is not None:
-            started(task)
         task.wait()
         file = task.page_file
         if file is None:

@@ -164,7 +164,7 @@ print("all well")
 SPECULATION = """
 import qcore.spark.transport as transport
 
-master, = rest
+master, notes = rest
 builder = settings(SparkSession.builder.master(master)).config("spark.executor.memory", "512m")
 for name, value in {"": "true", ".interval": "100ms", ".multiplier": "1.01", ".quantile": "0.5",
                     ".minTaskRuntime": "100ms", ".task.duration.threshold": "2s"}.items():
@@ -178,21 +178,31 @@ assert {host for stage in stages for host in stage["hosts"]}, stages
 task_runner = transport.task_runner
 
 
-def straggling(stage_number, behind):
-    # The first attempt of the stage's first task waits: within its output, or when its file is complete.
+def straggling(stage_number, behind, waits):
+    # The first attempt of the stage's first task waits: within its output, or when its file is complete. It then makes
+    # the file `waits`. A copy of the task begins after that, because on a slow machine it could win before.
     def runner_of(stage, *more):
         import pickle
 
         runner = task_runner(stage, *more)
-        waits = pickle.loads(stage).number == stage_number
+        of_stage = pickle.loads(stage).number == stage_number
+
+        def wait_long():
+            import time
+
+            open(waits, "x").close()
+            time.sleep(120)
 
         def run(tasks):
-            import pickle, time
+            import os, pickle, time
             from pyspark import TaskContext
 
             context = TaskContext.get()
             for task in tasks:
-                is_straggler = waits and context.attemptNumber() == 0 and pickle.loads(task).partition == 0
+                is_first = of_stage and pickle.loads(task).partition == 0
+                is_straggler = is_first and context.attemptNumber() == 0
+                while is_first and not is_straggler and not os.path.exists(waits):
+                    time.sleep(0.05)
                 if is_straggler and not behind:
                     from qcore.writing.page_file import PageFileWriter
 
@@ -203,12 +213,12 @@ def straggling(stage_number, behind):
                         appended.append(partition)
                         if len(appended) == 2:
                             self._file.flush()
-                            time.sleep(120)
+                            wait_long()
 
                     PageFileWriter._append = append_and_wait
                 for report in runner(iter([task])):
                     if is_straggler:
-                        time.sleep(120)
+                        wait_long()
                     yield report
 
         return run
@@ -219,7 +229,7 @@ def straggling(stage_number, behind):
 n_left = []
 for behind in (False, True):
     for number in (1, 3):
-        transport.task_runner = straggling(number, behind)
+        transport.task_runner = straggling(number, behind, os.path.join(notes, f"{number}-{behind}"))
         started = time.monotonic()
         result = qcore.sql(QUERY, {"t": path}, on=spark)
         result.to_arrow()
@@ -386,7 +396,9 @@ def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 def test_speculation(arguments: list[str], tmp_path: Path, master: str) -> None:
     """Copies of slow tasks win. Files of the other attempts, complete or not, do not count and are removed."""
-    run(SPECULATION, [*arguments, master], tmp_path, ends=False)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    run(SPECULATION, [*arguments, master, str(notes)], tmp_path, ends=False)
 
 
 @pytest.mark.sweep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import threading
@@ -17,12 +18,13 @@ import pytest
 from in_process_stages import StagesRun
 
 import qcore
-from qcore.errors import ExecutionError, MemoryLimitError, PlanError
+from qcore.errors import Cancelled, ExecutionError, MemoryLimitError, PlanError
+from qcore.session.task import Task
 from qcore.spark.fragments import Limits, Stage, next_stages, with_output
 from qcore.spark.page_files import QueryFolder
 from qcore.spark.plan_bytes import plan_to_bytes
 from qcore.spark.stage_task import is_gone, run_watched
-from qcore.spark.worker import TaskInput, run_task
+from qcore.spark.worker import GivenSplits, TaskInput, run_task
 from random_tables import random_table
 
 APART = Limits(3, 0, 0)
@@ -111,6 +113,27 @@ def test_a_task_ends_when_the_folder_is_removed(rows: str, folder: QueryFolder) 
     with pytest.raises(ExecutionError, match=rf"the folder {folder.path} was removed while a task wrote to it"):
         run_watched(replace(given, splits=many), folder.path)
     timer.join()
+
+
+def test_a_task_is_cancelled_while_its_splits_are_listed(
+    rows: str, folder: QueryFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of many splits takes seconds, in which the query may end."""
+    _, given = first_task(rows, folder)
+    tasks: list[Task] = []
+
+    def list_without_end(self: GivenSplits, *asked: Any) -> Iterator[Any]:
+        (task,) = tasks
+        for number, split in enumerate(itertools.cycle(self._splits)):
+            if number == 10:
+                task.cancel()
+            assert number < 1000
+            yield split
+
+    monkeypatch.setattr(GivenSplits, "splits", list_without_end)
+    with pytest.raises(Cancelled):
+        run_task(given, tasks.append)
+    assert os.listdir(folder.path) == []
 
 
 def test_a_folder_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
