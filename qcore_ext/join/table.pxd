@@ -35,6 +35,7 @@ ctypedef struct JoinTable:
     int32_t* key_columns        # positions in columns
     int index                   # IndexKind
     bint unique                 # no key occurs twice
+    int64_t n_groups            # different keys; not set if existence_only
     bint existence_only         # the table knows whether a key occurs, but not its rows
     KeyCoder coder              # for ranks and codes
     Buffer* index_buffer        # owned; has the words or the slots

@@ -5,12 +5,16 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.batch cimport Batch, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, column_constant_null, column_ref
-from qcore_ext.data.schema cimport TYPE_NESTED
+from qcore_ext.data.column cimport (
+    FLAT, STORE_CANONICAL, VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, column_constant_null, column_new_flat, column_ref,
+    column_unref,
+)
+from qcore_ext.data.schema cimport TYPE_NESTED, phys_width
+from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_fill,
-    owner_unref, struct_free, struct_new,
+    owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
@@ -43,12 +47,16 @@ cdef enum:
     # with 1M keys and 16 % more with 10M, because more keys are in the lines after their first.
     SPARSE_SLOTS_MAX = 1048576
     SLOTS_MIN = 64
-    # Slots that the second-level cache does not hold get a filter that it does hold: 4 bits a slot, so that one of 16
-    # to 32 other keys passes. With 43,000 keys (4 MiB of slots, 128 KiB of bits), of which 5 % of the probe rows have
-    # one, a look-up takes a third of the time (TPC-H Q9).
+    # Slots that the second-level cache does not hold get a filter that it does hold. With 4 bits a slot one of 16 to 32
+    # other keys passes. With 43,000 keys (4 MiB of slots, 128 KiB of bits), of which 5 % of the probe rows have one, a
+    # look-up takes a third of the time (TPC-H Q9). A larger table has fewer bits a slot, at least one.
     FILTER_BITS = 4
     FILTER_SLOTS_MIN = 16384
-    FILTER_SLOTS_MAX = 2097152
+    FILTER_BYTES_MAX = 1048576
+    # From this number of rows on, and of rows a group on average, the rows are put in the order of their groups. Fewer
+    # rows are in the second-level cache.
+    ORDERED_ROWS_MIN = 32768
+    ORDERED_GROUP_ROWS = 2
     ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, and the last one is NO_ROW
     NO_SLOT = 0xFFFFFFFF
 
@@ -69,6 +77,7 @@ cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except
         rank_words_set(table.words, table.coder.range, lookup.codes, lookup.flags, n)
         start += n
     n_groups = rank_words_finish(table.words, table.coder.range, table.account)
+    table.n_groups = n_groups
     table.unique = n_groups == table.coder.n_rows
     if not table.existence_only:
         group_rows_by_rank(table, lookup, keys, n_groups)
@@ -296,24 +305,26 @@ cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
 cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int index) except -1 nogil:
     cdef Buffer* slot_of_row = NULL
     cdef int64_t n_slots = slots_of_rows(table.n_rows)
-    cdef int64_t n_groups
+    cdef int64_t filter_bits = n_slots * FILTER_BITS
     table.index = index
     table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
     qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
     bytes_fill(table.index_buffer.data, 0, table.index_buffer.size, table.account)
     table.slots = <Slot*> table.index_buffer.data
     table.slot_mask = <uint64_t> (n_slots - 1)
-    if FILTER_SLOTS_MIN < n_slots <= FILTER_SLOTS_MAX:
-        table.filter_buffer = buffer_new_zeroed(table.account, n_slots * FILTER_BITS // 8)
+    while filter_bits > max(n_slots, <int64_t> FILTER_BYTES_MAX * 8):
+        filter_bits //= 2
+    if n_slots > FILTER_SLOTS_MIN and filter_bits <= <int64_t> FILTER_BYTES_MAX * 8:
+        table.filter_buffer = buffer_new_zeroed(table.account, filter_bits // 8)
         table.filter = <uint32_t*> table.filter_buffer.data
-        table.filter_mask = <uint64_t> (n_slots * FILTER_BITS - 1)
+        table.filter_mask = <uint64_t> (filter_bits - 1)
     if table.existence_only:
         insert_all(table, lookup, keys, NULL)
         return 0
     slot_of_row = buffer_new(table.account, table.n_rows * 4)
     try:
-        n_groups = insert_all(table, lookup, keys, <uint32_t*> slot_of_row.data)
-        table.unique = n_groups == table.coder.n_rows
+        table.n_groups = insert_all(table, lookup, keys, <uint32_t*> slot_of_row.data)
+        table.unique = table.n_groups == table.coder.n_rows
         if not table.unique:
             group_by_slot(table, <uint32_t*> slot_of_row.data)
     finally:
@@ -376,6 +387,58 @@ cdef int take_columns(JoinTable* table, ColumnStore* store) except -1 nogil:
     return 0
 
 
+cdef Column* column_in_order(const Column* column, const uint32_t* rows, MemoryAccount* account) except NULL nogil:
+    """A flat column whose row i is row rows[i] of `column`, which is flat and canonical."""
+    cdef Buffer* values
+    cdef uint8_t* validity
+    cdef uint8_t bits[VECTOR_BITMAP_BYTES]
+    cdef int64_t n_rows = column.n_rows
+    cdef int width = phys_width(column.type.phys)
+    cdef int64_t start, n
+    cdef bint done = False
+    cdef Column* made = column_new_flat(&column.type, n_rows, column.validity != NULL, account, &values, &validity)
+    try:
+        made.heap_owner = owner_ref(column.heap_owner)
+        start = 0
+        while start < n_rows:
+            n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+            account_check(account)
+            gather_width(column.values, n_rows, width, rows + start, n, values.data + start * width)
+            if validity != NULL:
+                gather_validity(column.validity, n_rows, rows + start, n, bits)
+                memcpy(validity + start // 8, bits, (n + 7) // 8)
+            start += n
+        done = True
+    finally:
+        if not done:
+            column_unref(made)
+    return made
+
+
+cdef int order_rows_by_group(JoinTable* table) except -1 nogil:
+    """Put the rows of each group next to each other, so that a probe reads one part of each column and no row numbers.
+
+    With 250,000 keys of four rows each, 5 million probe rows take 0.7 of the time.
+    """
+    cdef Column* ordered
+    cdef int32_t i
+    if table.n_rows < ORDERED_ROWS_MIN or table.n_rows < ORDERED_GROUP_ROWS * table.n_groups:
+        return 0
+    if table.coder.n_rows < table.n_rows or table.matched != NULL:
+        return 0                    # the rows without a key, and all rows of an outer join, are read in their own order
+    for i in range(table.n_columns):
+        if table.columns[i].encoding != FLAT or table.columns[i].storage != STORE_CANONICAL:
+            return 0
+    for i in range(table.n_columns):
+        ordered = column_in_order(table.columns[i], table.group_rows, table.account)
+        column_unref(table.columns[i])
+        table.columns[i] = ordered
+    table.group_rows = NULL
+    buffer_unref(table.rows_buffer)
+    table.rows_buffer = NULL
+    return 0
+
+
 cdef int build_whole(JoinTable* table, ColumnStore* store, bint track_matches) except -1 nogil:
     cdef JoinLookup lookup
     cdef Column** keys = NULL
@@ -397,6 +460,8 @@ cdef int build_whole(JoinTable* table, ColumnStore* store, bint track_matches) e
             keys[i] = table.columns[table.key_columns[i]]
         join_lookup_open(&lookup, table.n_keys, table.account)
         build_index(table, &lookup, keys)
+        if table.group_rows != NULL and not table.unique:
+            order_rows_by_group(table)
     finally:
         join_lookup_close(&lookup)
         struct_free(keys)

@@ -19,7 +19,7 @@ from qcore_ext.join.hash_join_build import HashBuild
 from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.join.table import IndexKind
 from qcore_testing.operators import run_chain
-from random_tables import SIZES
+from random_tables import SIZES, random_table
 
 # A value of each number in a type whose keys get this index.
 INDEXES: dict[IndexKind, Any] = {
@@ -147,6 +147,51 @@ def test_slots_with_a_filter(key_kind: str, shares: list[float], repeats: int, w
     assert np.array_equal(found[1], expected_b[expected_b >= 0])
     marks = [batch["mark"].to_numpy(zero_copy_only=False) for batch in hash_join(sides["p"], sides["b"], "mark", *keys)]
     assert np.array_equal(np.concatenate(marks) == True, (expected_b >= 0).any(axis=1))  # noqa: E712
+
+
+PAYLOAD = {"s": pa.string(), "f": pa.bool_(), "d": pa.decimal128(38, 3), "t": pa.int16()}
+
+
+@pytest.mark.parametrize("key_kind", ["ranks", "wide", "text", "pair"])
+@pytest.mark.parametrize("n_keys", [30_000, 20_001, 16_384, 1_000], ids=lambda n: f"{n} keys")
+@pytest.mark.parametrize("kind", ["inner", "left", "right"])
+def test_rows_in_the_order_of_their_groups(kind: str, n_keys: int, key_kind: str) -> None:
+    """A large table of several rows a key has its rows in another order, unless the join returns all build rows."""
+    rng = np.random.default_rng(n_keys)
+    numbers = {"b": rng.permutation(np.arange(40_002) % n_keys), "p": rng.integers(0, n_keys + 500, 2_500)}
+    sides = {}
+    for name, found in numbers.items():
+        keys = [pa.array(found)] if key_kind == "ranks" else sparse_keys(found, key_kind)
+        columns = {f"{name}{i}": column for i, column in enumerate(keys)}
+        rows = random_table(n_keys, len(found), PAYLOAD, {"s": 0.1, "f": 0.2, "d": 0.0, "t": 0.5})
+        columns.update({f"{name}_{column}": rows[column] for column in PAYLOAD} if name == "b" else {})
+        sides[name] = pa.table({**columns, f"{name}_row": np.arange(len(found))})
+    keys = [[name for name in sides[side].column_names if name[1:].isdecimal()] for side in ("p", "b")]
+    found = pa.Table.from_batches(hash_join(sides["p"], sides["b"], kind, *keys))
+    by_number = np.argsort(numbers["b"], kind="stable")
+    starts = np.searchsorted(numbers["b"][by_number], np.arange(n_keys + 501))
+    rows_of = [by_number[starts[key] : starts[key + 1]].tolist() for key in numbers["p"].tolist()]
+    expected = [(number, row) for number, rows in enumerate(rows_of) for row in rows]
+    if kind == "left":
+        expected += [(number, None) for number, rows in enumerate(rows_of) if not rows]
+    elif kind == "right":
+        expected += [(None, int(row)) for row in np.flatnonzero(~np.isin(numbers["b"], numbers["p"]))]
+    pairs = zip(found["p_row"].to_pylist(), found["b_row"].to_pylist(), strict=True)
+    assert sorted(pairs, key=str) == sorted(expected, key=str)
+    taken = sides["b"].take(found["b_row"].combine_chunks())
+    for name in taken.column_names:
+        assert found[name].cast(taken[name].type).equals(taken[name]), name
+
+
+@pytest.mark.parametrize("n_keys", [600_000, 700_000, 1_500_000, 2_900_000])
+def test_a_large_table_has_a_filter_of_fewer_bits(n_keys: int) -> None:
+    """Four, two and one bit a slot, and none."""
+    rng = np.random.default_rng(n_keys)
+    build = rng.permutation(n_keys)
+    probe = rng.integers(0, 20 * n_keys, 30_000)
+    row_of = np.argsort(build)
+    found = join_arrays(pa.array(build << 24), pa.array(probe << 24))
+    assert found == [(number, int(row_of[key])) for number, key in enumerate(probe.tolist()) if key < n_keys]
 
 
 @pytest.mark.parametrize(
