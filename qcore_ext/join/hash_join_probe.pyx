@@ -33,8 +33,8 @@ from qcore_ext.join.pairs cimport (
     unique_pairs,
 )
 from qcore_ext.join.table cimport (
-    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_NONE, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,
-    join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_NONE, INDEX_RANKS, INDEX_WIDE_CODES, JoinLookup, JoinTable,
+    join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
 )
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -50,7 +50,8 @@ INDEX_TEXTS = {
     INDEX_NONE: "no build row has a key",
     INDEX_RANKS: "ranks, as a bitmap over the range of keys is no larger than slots",
     INDEX_CODES: "slots of codes, as the keys together fit 64 bits and their range is wide",
-    INDEX_HASHES: "slots of hashes, as the keys do not fit 64 bits",
+    INDEX_WIDE_CODES: "slots of codes of up to 96 bits, as the keys together do not fit 64 bits",
+    INDEX_HASHES: "slots of hashes, as the keys do not fit a code",
     INDEX_EVERY: "every build row, as there are no keys",
 }
 

@@ -2,7 +2,7 @@
 
 The build side is complete before the first probe. A key outside its range cannot match. A key inside it needs only as
 many bits as the range has, so two or three integer keys nearly always fit in one 64-bit code. Codes of a small range
-are indices of an array.
+are indices of an array. Codes of up to 96 bits are wide: a word and a further number of 32 bits.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -22,15 +22,16 @@ ctypedef struct KeyPart:
 ctypedef struct KeyCoder:
     int32_t n_parts
     KeyPart* parts              # owned
-    uint64_t range              # the largest possible code
+    uint64_t range              # the largest possible code; of a wide code all bits are 1
     int n_bits
+    bint is_wide                # the code has more than 64 bits: key_codes_wide makes it
     int64_t n_rows              # number of rows without a null key
 
 
 # Whether codes can be made of all columns. Possible types are integers, dates, decimals of 64 bits, floats and
 # booleans.
 cdef bint key_codable(Column** columns, int32_t n_columns) noexcept nogil
-# Measure flat key columns over all rows without a null key. Returns 1 if their ranges fit 64 bits together; the coder
+# Measure flat key columns over all rows without a null key. Returns 1 if their ranges fit a code together; the coder
 # must then be freed. Otherwise returns 0, and only n_rows is set.
 cdef int key_coder_measure(
     KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
@@ -42,6 +43,14 @@ cdef void key_coder_free(KeyCoder* coder) noexcept nogil
 cdef void key_codes(
     const KeyCoder* coder, const Vector* vectors, int64_t n,
     uint64_t* codes,            # OUT
+    uint8_t* flags,             # OUT
+) noexcept nogil
+# The same for wide codes. Rows have equal keys if their `codes` and their `high` numbers are equal. The words are mixed
+# with the numbers, so that keys which differ in their high bits alone have different words. `high` is never 0.
+cdef void key_codes_wide(
+    const KeyCoder* coder, const Vector* vectors, int64_t n,
+    uint64_t* codes,            # OUT
+    uint32_t* high,             # OUT
     uint8_t* flags,             # OUT
 ) noexcept nogil
 # Set flags[i] to 1 if row i is valid in all vectors. Returns False if no vector has a validity bitmap.

@@ -14,6 +14,10 @@ from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, 
 from qcore_ext.ground.dispatch cimport probe_kernels
 from qcore_ext.ground.words cimport Real, SmallInteger
 
+cdef uint64_t HIGH_FACTOR = 0x9E3779B97F4A7C15ULL       # odd, so that different numbers have different products
+cdef uint64_t HIGH_MAX = 0xFFFFFFFE                     # a number is stored plus one, in 32 bits
+
+
 cdef void widen(const SmallInteger* values, int64_t n, uint64_t* out) noexcept nogil:
     cdef int64_t i
     for i in range(n):
@@ -151,11 +155,19 @@ cdef int measure_all(
     return 0
 
 
+cdef inline uint64_t high_bits(uint64_t code, int shift) noexcept nogil:
+    """The bits of a shifted code from bit 64 on. The shift is below 96."""
+    if shift >= 64:
+        return code << (shift - 64)
+    return code >> (64 - shift) if shift > 0 else 0
+
+
 cdef int key_coder_measure(
     KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
     const MemoryAccount* account,
 ) except -1 nogil:
     cdef uint64_t* bounds = <uint64_t*> struct_new(2 * n_columns * sizeof(uint64_t))
+    cdef uint64_t high = 0
     cdef uint64_t flip
     cdef int32_t k
     cdef bint done = False
@@ -179,7 +191,12 @@ cdef int key_coder_measure(
             if coder.n_bits < 64:
                 coder.range |= coder.parts[k].range << coder.n_bits
             coder.n_bits += bit_length(coder.parts[k].range)
-        done = coder.n_bits <= 64 and coder.n_rows > 0
+            if coder.n_bits <= 96:
+                high |= high_bits(coder.parts[k].range, coder.parts[k].shift)
+        coder.is_wide = coder.n_bits > 64
+        if coder.is_wide:
+            coder.range = ~(<uint64_t> 0)
+        done = coder.n_bits <= 96 and high <= HIGH_MAX and coder.n_rows > 0
     finally:
         struct_free(bounds)
         if not done:
@@ -204,11 +221,55 @@ cdef void add_codes(
         codes[i] = (codes[i] | code << shift) if flags[i] else 0
 
 
+cdef void clear_nulls(
+    const Vector* vectors, int32_t n_parts, int64_t n, uint64_t* codes, uint8_t* flags,
+) noexcept nogil:
+    cdef uint8_t valid[VECTOR_ROWS]
+    cdef int64_t i
+    if rows_without_null(vectors, n_parts, n, valid):
+        for i in range(n):
+            flags[i] &= valid[i]
+            codes[i] = codes[i] if flags[i] else 0
+
+
+cdef void add_high_bits(
+    const uint64_t* words, int64_t n, uint64_t minimum, int shift, uint32_t* high,
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        high[i] |= <uint32_t> high_bits(words[i] - minimum, shift)
+
+
+cdef void key_codes_wide(
+    const KeyCoder* coder, const Vector* vectors, int64_t n, uint64_t* codes, uint32_t* high, uint8_t* flags,
+) noexcept nogil:
+    cdef uint64_t converted[VECTOR_ROWS]
+    cdef const uint64_t* words
+    cdef const KeyPart* part
+    cdef int64_t i
+    cdef int32_t k
+    memset(codes, 0, n * 8)
+    memset(high, 0, n * 4)
+    memset(flags, 1, n)
+    for k in range(coder.n_parts):
+        part = &coder.parts[k]
+        words = patterns(&vectors[k], n, converted)
+        if part.shift < 64:
+            add_codes(words, n, part.minimum, part.range, part.shift, codes, flags)
+        else:
+            for i in range(n):
+                flags[i] &= words[i] - part.minimum <= part.range
+        add_high_bits(words, n, part.minimum, part.shift, high)
+    for i in range(n):
+        high[i] += 1
+        codes[i] ^= high[i] * HIGH_FACTOR
+    clear_nulls(vectors, coder.n_parts, n, codes, flags)
+
+
 cdef void key_codes(
     const KeyCoder* coder, const Vector* vectors, int64_t n, uint64_t* codes, uint8_t* flags,
 ) noexcept nogil:
     cdef uint64_t words[VECTOR_ROWS]
-    cdef uint8_t valid[VECTOR_ROWS]
     cdef const KeyPart* part
     cdef int64_t i
     cdef int32_t k
@@ -221,9 +282,6 @@ cdef void key_codes(
             add_codes(
                 patterns(&vectors[k], n, words), n, part.minimum, part.range, part.shift & 63, codes, flags
             )
-    if rows_without_null(vectors, coder.n_parts, n, valid):
-        for i in range(n):
-            flags[i] &= valid[i]
-            codes[i] = codes[i] if flags[i] else 0
+    clear_nulls(vectors, coder.n_parts, n, codes, flags)
     for i in range(n):
         qc_check(codes[i] <= coder.range, b"a code is within the range of codes")

@@ -3,6 +3,7 @@
 One thread builds it, then any number of drivers read it. The index is one of
 - ranks: keys whose codes have a small range (rank_bitmap), such as most primary keys;
 - codes: open addressing over the 64-bit codes of keys (key_codes), a cache line of slots at a time;
+- wide codes: the same over codes of up to 96 bits, if no key occurs twice or only its occurrence counts;
 - hashes: open addressing over 64-bit hashes, with a comparison of keys, for strings, wide decimals and many wide keys.
 
 Rows with equal keys form a group: the positions start..start+count of `group_rows`, or of the rows if that is NULL.
@@ -23,6 +24,7 @@ cpdef enum IndexKind:
     INDEX_CODES = 2
     INDEX_HASHES = 3
     INDEX_EVERY = 4             # nested-loop join: all rows are one group that matches each probe row
+    INDEX_WIDE_CODES = 5        # a slot's count is the high number of its code
 
 
 ctypedef struct JoinTable:
@@ -37,7 +39,7 @@ ctypedef struct JoinTable:
     bint unique                 # no key occurs twice
     int64_t n_groups            # different keys; not set if existence_only
     bint existence_only         # the table knows whether a key occurs, but not its rows
-    KeyCoder coder              # for ranks and codes
+    KeyCoder coder              # for ranks, codes and wide codes
     Buffer* index_buffer        # owned; has the words or the slots
     RankWord* words
     Slot* slots
@@ -75,6 +77,7 @@ ctypedef struct JoinLookup:
     VectorScratch* scratch      # one a key
     Vector* keys
     uint64_t* codes
+    uint32_t* high_codes        # the high numbers of wide codes
     uint32_t* slot_numbers      # the slot of each row's key if its flag is 1
     Group* groups               # the group of each row's slot; valid if the row's flag is 1
     uint8_t* flags              # 1 if the row's key occurs

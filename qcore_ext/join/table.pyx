@@ -14,7 +14,7 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.probe cimport Group, Slot
-from qcore_ext.join.key_codes cimport key_coder_free, key_codes, rows_without_null
+from qcore_ext.join.key_codes cimport key_coder_free, key_codes, key_codes_wide, rows_without_null
 from qcore_ext.join.key_compare cimport keys_compare, keys_equal
 
 cdef enum:
@@ -56,7 +56,7 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     join_lookup_close(lookup)
     # 16 more entries than a vector, because kernels store whole registers.
     lookup.buffer = buffer_new(
-        account, n_keys * (sizeof(VectorScratch) + sizeof(Vector)) + (n + 16) * (2 * (8 + 8) + 6 * 4 + 3) + 64
+        account, n_keys * (sizeof(VectorScratch) + sizeof(Vector)) + (n + 16) * (2 * (8 + 8) + 7 * 4 + 3) + 64
     )
     at = lookup.buffer.data
     lookup.n_keys = n_keys
@@ -75,6 +75,8 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     lookup.passed = <uint32_t*> at
     at += (n + 16) * 4
     lookup.slot_numbers = <uint32_t*> at
+    at += (n + 16) * 4
+    lookup.high_codes = <uint32_t*> at
     at += (n + 16) * 4
     lookup.hits = <uint32_t*> at
     at += (n + 16) * 4
@@ -284,6 +286,35 @@ cdef void verify_hits(const JoinTable* table, JoinLookup* lookup, int64_t n) noe
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
 
 
+cdef bint next_wide(const JoinTable* table, JoinLookup* lookup, uint32_t at) noexcept nogil:
+    """Find the next slot with the same wide code. Returns False if there is none."""
+    cdef uint64_t slot = lookup.slot_numbers[at]
+    while True:
+        slot = (slot + 1) & table.slot_mask
+        if table.slots[slot].group.count == 0:
+            return False
+        if table.slots[slot].key == lookup.codes[at] and table.slots[slot].group.count == lookup.high_codes[at]:
+            lookup.groups[at] = table.slots[slot].group
+            return True
+
+
+cdef void verify_wide_hits(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
+    """Compare the high numbers of hits. For the few hits whose numbers differ, continue the search row by row."""
+    cdef const uint32_t* hits = lookup.hits
+    cdef const uint32_t* high = lookup.high_codes
+    cdef const Group* groups = lookup.groups
+    cdef uint32_t differ = 0
+    cdef int64_t i
+    for i in range(lookup.n_hits):
+        differ |= groups[hits[i]].count ^ high[hits[i]]
+    if differ == 0:
+        return
+    for i in range(lookup.n_hits):
+        if groups[hits[i]].count != high[hits[i]] and not next_wide(table, lookup, hits[i]):
+            lookup.flags[hits[i]] = 0
+    lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
+
+
 cdef int join_lookup_load(
     JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil:
@@ -313,6 +344,9 @@ cdef int join_table_find(
             hash_vector(&lookup.keys[k], n, k > 0, lookup.codes, table.account)
         memcpy(lookup.flags, lookup.valid, n)
         find_slots(table, lookup, n, True)
+    elif table.index == INDEX_WIDE_CODES:
+        key_codes_wide(&table.coder, lookup.keys, n, lookup.codes, lookup.high_codes, lookup.flags)
+        find_slots(table, lookup, n, False)
     else:
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
         if table.index == INDEX_RANKS:
@@ -325,6 +359,8 @@ cdef int join_table_find(
     qc_check_selection(lookup.hits, lookup.n_hits, n, b"the hits of a vector ascend")
     if table.index == INDEX_HASHES:
         verify_hits(table, lookup, n)
+    elif table.index == INDEX_WIDE_CODES:
+        verify_wide_hits(table, lookup, n)
     return 0
 
 

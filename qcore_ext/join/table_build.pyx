@@ -21,10 +21,10 @@ from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
 from qcore_ext.ground.probe cimport LINE_SLOTS, RankWord, Slot
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.join.table cimport (
-    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, JoinLookup, JoinTable, join_lookup_close,
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, INDEX_WIDE_CODES, JoinLookup, JoinTable, join_lookup_close,
     join_lookup_load, join_lookup_open, join_table_new, find_first_slots,
 )
-from qcore_ext.join.key_codes cimport key_codable, key_coder_measure, key_codes, rows_without_null
+from qcore_ext.join.key_codes cimport key_codable, key_coder_measure, key_codes, key_codes_wide, rows_without_null
 from qcore_ext.join.key_compare cimport keys_equal
 from qcore_ext.rows.nested_rows cimport nested_concat
 from qcore_ext.join.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
@@ -226,6 +226,32 @@ cdef int64_t insert_vector(
     return n_new
 
 
+cdef int64_t insert_wide_vector(JoinTable* table, JoinLookup* lookup, int64_t first_row, int64_t n) noexcept nogil:
+    """Insert the flagged rows by their wide codes. Returns the number of rows whose key has a slot already."""
+    cdef Slot* slots = table.slots
+    cdef uint64_t mask = table.slot_mask
+    cdef const uint64_t* codes = lookup.codes
+    cdef const uint32_t* high = lookup.high_codes
+    cdef int64_t n_repeated = 0
+    cdef int64_t i
+    cdef uint64_t slot
+    for i in range(n):
+        if i + PREFETCH_ROWS < n:
+            qc_prefetch_write(&slots[lookup.slot_numbers[i + PREFETCH_ROWS]])
+        if not lookup.flags[i]:
+            continue
+        qc_check(high[i] != 0, b"the count of a slot that is taken is not 0")
+        slot = lookup.slot_numbers[i] & ~(<uint64_t> LINE_SLOTS - 1)
+        while slots[slot].group.count != 0 and (slots[slot].key != codes[i] or slots[slot].group.count != high[i]):
+            slot = (slot + 1) & mask
+        n_repeated += slots[slot].group.count != 0
+        if slots[slot].group.count == 0:
+            slots[slot].key = codes[i]
+            slots[slot].group.start = <uint32_t> (first_row + i)
+            slots[slot].group.count = high[i]
+    return n_repeated
+
+
 cdef void add_to_filter(JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
     """Set the bits of the flagged rows, whose numbers are in slot_numbers. Then make slots of the numbers."""
     cdef uint32_t* numbers = lookup.slot_numbers
@@ -236,6 +262,15 @@ cdef void add_to_filter(JoinTable* table, JoinLookup* lookup, int64_t n) noexcep
         qc_check(numbers[i] <= table.filter_mask, b"a key's bit is one of the bits of the filter")
         filter[numbers[i] >> 5] |= (<uint32_t> lookup.flags[i]) << (numbers[i] & 31)
         numbers[i] &= mask
+
+
+cdef void find_build_slots(JoinTable* table, JoinLookup* lookup, int64_t n, bint hashed) noexcept nogil:
+    """Find the home slots of a vector's keys, and set their bits in the filter."""
+    if table.filter != NULL:
+        find_first_slots(lookup.codes, n, table.filter_mask, hashed, lookup.slot_numbers)
+        add_to_filter(table, lookup, n)
+    else:
+        find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)
 
 
 cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* slot_of_row) except -1 nogil:
@@ -256,14 +291,27 @@ cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uin
                 hash_vector(&lookup.keys[k], n, k > 0, lookup.codes, table.account)
         else:
             key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
-        if table.filter != NULL:
-            find_first_slots(lookup.codes, n, table.filter_mask, hashed, lookup.slot_numbers)
-            add_to_filter(table, lookup, n)
-        else:
-            find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)
+        find_build_slots(table, lookup, n, hashed)
         n_groups += insert_vector(table, lookup, start, n, slot_of_row)
         start += n
     return n_groups
+
+
+cdef bint insert_all_wide(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
+    """Insert all rows by their wide codes. Returns False if a key occurs twice and the table must know its rows."""
+    cdef int64_t n_rows = table.n_rows
+    cdef int64_t start, n
+    start = 0
+    while start < n_rows:
+        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+        account_check(table.account)
+        join_lookup_load(lookup, keys, start, NULL, n)
+        key_codes_wide(&table.coder, lookup.keys, n, lookup.codes, lookup.high_codes, lookup.flags)
+        find_build_slots(table, lookup, n, False)
+        if insert_wide_vector(table, lookup, start, n) > 0 and not table.existence_only:
+            return False
+        start += n
+    return True
 
 
 cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 nogil:
@@ -302,11 +350,10 @@ cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
     return n_slots
 
 
-cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int index) except -1 nogil:
-    cdef Buffer* slot_of_row = NULL
+cdef int make_slots(JoinTable* table) except -1 nogil:
+    """Make empty slots, and a filter for them if it is useful."""
     cdef int64_t n_slots = slots_of_rows(table.n_rows)
     cdef int64_t filter_bits = n_slots * FILTER_BITS
-    table.index = index
     table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
     qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
     bytes_fill(table.index_buffer.data, 0, table.index_buffer.size, table.account)
@@ -318,6 +365,13 @@ cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int in
         table.filter_buffer = buffer_new_zeroed(table.account, filter_bits // 8)
         table.filter = <uint32_t*> table.filter_buffer.data
         table.filter_mask = <uint64_t> (filter_bits - 1)
+    return 0
+
+
+cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int index) except -1 nogil:
+    cdef Buffer* slot_of_row = NULL
+    table.index = index
+    make_slots(table)
     if table.existence_only:
         insert_all(table, lookup, keys, NULL)
         return 0
@@ -330,6 +384,25 @@ cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int in
     finally:
         buffer_unref(slot_of_row)
     return 0
+
+
+cdef bint build_wide_slots(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
+    """Build slots of wide codes. Returns False, without slots, if a key occurs twice and the table must know its rows:
+    a slot's count is part of its code.
+    """
+    table.index = INDEX_WIDE_CODES
+    make_slots(table)
+    if insert_all_wide(table, lookup, keys):
+        table.n_groups = table.coder.n_rows
+        table.unique = not table.existence_only
+        return True
+    buffer_unref(table.index_buffer)
+    buffer_unref(table.filter_buffer)
+    table.index_buffer = NULL
+    table.filter_buffer = NULL
+    table.slots = NULL
+    table.filter = NULL
+    return False
 
 
 cdef int64_t count_rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
@@ -355,6 +428,10 @@ cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except
     cdef uint64_t codes_max
     if key_codable(keys, table.n_keys):
         if key_coder_measure(&table.coder, keys, table.n_keys, lookup.scratch, lookup.keys, table.account):
+            if table.coder.is_wide:
+                if not build_wide_slots(table, lookup, keys):
+                    build_slots(table, lookup, keys, INDEX_HASHES)
+                return 0
             n_slots = max(n_slots, min(2 * n_slots, <int64_t> SPARSE_SLOTS_MAX))
             codes_max = max(<uint64_t> CODES_FREE, CODES_PER_SLOT_MAX * <uint64_t> n_slots)
             if table.coder.range < codes_max:

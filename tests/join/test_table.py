@@ -99,18 +99,20 @@ def test_codes_that_meet_in_slots() -> None:
 
 
 def sparse_keys(numbers: Any, kind: str) -> list[pa.Array]:
-    """Key columns of each number that no rank bitmap has: a wide integer, two integers, a string or a pair."""
+    """Key columns of each number that no rank bitmap has: a wide integer, two or three integers, a string, a pair."""
     numbers = np.asarray(numbers, np.int64)
     if kind == "wide":
         return [pa.array(numbers << 24)]
     if kind == "two":
         return [pa.array(numbers % 1000), pa.array((numbers // 1000 << 22).astype(np.int64))]
+    if kind == "three":
+        return [pa.array(numbers % 10 << 50), pa.array(numbers // 100), pa.array(numbers // 10 % 10 << 15, pa.int32())]
     texts = pa.array([f"key number {number}" for number in numbers.tolist()])
     return [texts] if kind == "text" else [texts, pa.array(numbers % 7, pa.int32())]
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("key_kind", ["wide", "two", "text", "pair"])
+@pytest.mark.parametrize("key_kind", ["wide", "two", "three", "text", "pair"])
 @pytest.mark.parametrize("shares", [[0.0], [0.02], [0.3], [0.45, 0.55], [1.0], [0.0, 1.0, 0.01], [1.0, 0.0]], ids=str)
 @pytest.mark.parametrize("repeats", [1, 2])
 @pytest.mark.parametrize("with_nulls", [False, True])
@@ -152,7 +154,7 @@ def test_slots_with_a_filter(key_kind: str, shares: list[float], repeats: int, w
 PAYLOAD = {"s": pa.string(), "f": pa.bool_(), "d": pa.decimal128(38, 3), "t": pa.int16()}
 
 
-@pytest.mark.parametrize("key_kind", ["ranks", "wide", "text", "pair"])
+@pytest.mark.parametrize("key_kind", ["ranks", "wide", "three", "text", "pair"])
 @pytest.mark.parametrize("n_keys", [30_000, 20_001, 16_384, 1_000], ids=lambda n: f"{n} keys")
 @pytest.mark.parametrize("kind", ["inner", "left", "right"])
 def test_rows_in_the_order_of_their_groups(kind: str, n_keys: int, key_kind: str) -> None:

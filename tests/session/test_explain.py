@@ -122,7 +122,7 @@ JOIN = "select sum(t.v) as s from t join b on t.k = b.k"
     [
         (range(1_000), "ranks, as a bitmap over the range of keys is no larger than slots"),
         (SPARSE, "slots of codes, as the keys together fit 64 bits and their range is wide"),
-        ([str(key) for key in range(1_000)], "slots of hashes, as the keys do not fit 64 bits"),
+        ([str(key) for key in range(1_000)], "slots of hashes, as the keys do not fit a code"),
     ],
     ids=["dense", "sparse", "text"],
 )
