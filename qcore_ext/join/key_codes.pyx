@@ -8,10 +8,9 @@ from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
 )
-from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, account_check, struct_free, struct_new
-from qcore_ext.ground.dispatch cimport probe_kernels
+from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.words cimport Real, SmallInteger
 
 cdef uint64_t HIGH_FACTOR = 0x9E3779B97F4A7C15ULL       # odd, so that different numbers have different products
@@ -82,19 +81,16 @@ cdef bint key_codable(Column** columns, int32_t n_columns) noexcept nogil:
 
 cdef bint rows_without_null(const Vector* vectors, int32_t n_vectors, int64_t n, uint8_t* flags) noexcept nogil:
     cdef bint some = False
-    cdef const uint8_t* validity
-    cdef int64_t i
+    cdef uint8_t valid[VECTOR_ROWS]
     cdef int32_t k
     for k in range(n_vectors):
-        validity = vectors[k].validity
-        if validity == NULL:
+        if vectors[k].validity == NULL:
             continue
-        if not some:
-            for i in range(n):
-                flags[i] = bit_get(validity, i)
+        if some:
+            simd_kernels().bits_to_mask(vectors[k].validity, n, valid)
+            simd_kernels().mask_and(flags, valid, flags, n)
         else:
-            for i in range(n):
-                flags[i] &= bit_get(validity, i)
+            simd_kernels().bits_to_mask(vectors[k].validity, n, flags)
         some = True
     if not some:
         memset(flags, 1, n)
@@ -221,17 +217,6 @@ cdef void add_codes(
         codes[i] = (codes[i] | code << shift) if flags[i] else 0
 
 
-cdef void clear_nulls(
-    const Vector* vectors, int32_t n_parts, int64_t n, uint64_t* codes, uint8_t* flags,
-) noexcept nogil:
-    cdef uint8_t valid[VECTOR_ROWS]
-    cdef int64_t i
-    if rows_without_null(vectors, n_parts, n, valid):
-        for i in range(n):
-            flags[i] &= valid[i]
-            codes[i] = codes[i] if flags[i] else 0
-
-
 cdef void add_high_bits(
     const uint64_t* words, int64_t n, uint64_t minimum, int shift, uint32_t* high,
 ) noexcept nogil:
@@ -244,6 +229,7 @@ cdef void key_codes_wide(
     const KeyCoder* coder, const Vector* vectors, int64_t n, uint64_t* codes, uint32_t* high, uint8_t* flags,
 ) noexcept nogil:
     cdef uint64_t converted[VECTOR_ROWS]
+    cdef uint8_t valid[VECTOR_ROWS]
     cdef const uint64_t* words
     cdef const KeyPart* part
     cdef int64_t i
@@ -263,13 +249,16 @@ cdef void key_codes_wide(
     for i in range(n):
         high[i] += 1
         codes[i] ^= high[i] * HIGH_FACTOR
-    clear_nulls(vectors, coder.n_parts, n, codes, flags)
+    if rows_without_null(vectors, coder.n_parts, n, valid):
+        for i in range(n):
+            flags[i] &= valid[i]
 
 
 cdef void key_codes(
     const KeyCoder* coder, const Vector* vectors, int64_t n, uint64_t* codes, uint8_t* flags,
 ) noexcept nogil:
     cdef uint64_t words[VECTOR_ROWS]
+    cdef uint8_t valid[VECTOR_ROWS]
     cdef const KeyPart* part
     cdef int64_t i
     cdef int32_t k
@@ -282,6 +271,8 @@ cdef void key_codes(
             add_codes(
                 patterns(&vectors[k], n, words), n, part.minimum, part.range, part.shift & 63, codes, flags
             )
-    clear_nulls(vectors, coder.n_parts, n, codes, flags)
+    if rows_without_null(vectors, coder.n_parts, n, valid):
+        for i in range(n):
+            flags[i] &= valid[i]
     for i in range(n):
         qc_check(codes[i] <= coder.range, b"a code is within the range of codes")
