@@ -18,6 +18,7 @@ from qcore.optimizer.common_conditions import factor_conditions
 from qcore.optimizer.constant_columns import replace_constant_columns
 from qcore.optimizer.distinct_aggregates import group_distinct_values
 from qcore.optimizer.empty_relations import drop_empty_relations, is_empty
+from qcore.optimizer.existence_joins import make_existence_joins
 from qcore.optimizer.filters import push_filters
 from qcore.optimizer.grouping_sets import roll_up_grouping_sets
 from qcore.optimizer.groups_before_joins import group_before_joins
@@ -38,7 +39,7 @@ from qcore.optimizer.simplify import simplify_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, HashJoin, Limit, NestedLoopJoin, PlanNode, Project, Scan, TopN
 from qcore.plan.planning_time import check_planning
-from qcore.plan.schema import MARK_KINDS
+from qcore.plan.schema import LEFT_ONLY, MARK_KINDS
 from qcore.record import record
 
 __all__ = ["RULES", "Estimator", "StatisticsOf", "optimize", "source_statistics"]
@@ -77,6 +78,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("distinct_aggregates", lambda node, context: group_distinct_values(node, context.ids)),
     ("partitioned_rows", lambda node, context: partition_rows_first(node, context.estimator, context.ids)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
+    ("existence_joins", lambda node, context: make_existence_joins(node)),
     ("projections", lambda node, context: merge_projections(node)),
     ("scan_filters", lambda node, context: give_filters_to_scans(node)),
 )
@@ -97,6 +99,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "partitioned_rows": frozenset({"Aggregate"}),
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
+    "existence_joins": frozenset({*LEFT_ONLY, *MARK_KINDS, "distinct rows"}),
 }
 _CONSTANTS = frozenset({Literal, Alias})
 # Rules before which the plan is searched again for what they need, because the rules before them may have added it.
@@ -165,6 +168,8 @@ def _parts(plan: PlanNode) -> set[str]:
                 found.add("grouping sets")
             if any(one.distinct for one in node.aggregates):
                 found.add("distinct")
+            elif not node.aggregates:
+                found.add("distinct rows")
         elif (kind in (Limit, TopN) and node.count == 0) or is_empty(node):
             found.add("no rows")
     return found

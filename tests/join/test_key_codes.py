@@ -133,7 +133,7 @@ FIELDS = (2**40 - 1, 2**35 - 1, 2**19 - 1)
 
 
 def wide_rows(rng: np.random.Generator, n_rows: int, n_values: int) -> np.ndarray:
-    """Rows of few values in each column, among them the ends of its range, so that rows agree in all columns but one."""
+    """Rows of few values in each column, with the ends of its range: rows agree in all columns but one."""
     values = [np.append(rng.integers(0, span, n_values), [0, span]) for span in FIELDS]
     return np.stack([rng.choice(column, n_rows) for column in values], axis=1)
 
