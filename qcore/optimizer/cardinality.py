@@ -187,10 +187,10 @@ class Estimator:
         self, node: HashJoin, pairs: Sequence[tuple[str, str]], kept: PlanNode, other: PlanNode
     ) -> float:
         """The fraction of the kept side's rows that a semi or anti join returns."""
-        matched = self._estimate_matches(node, kept, other, pairs)
+        matched = self.match_fraction(node, kept, other, pairs)
         return max(0.05, 1.0 - matched) if "anti" in node.kind else matched
 
-    def _estimate_matches(
+    def match_fraction(
         self, node: HashJoin, kept: PlanNode, other: PlanNode, pairs: Sequence[tuple[str, str]]
     ) -> float:
         """The fraction of the rows of `kept` that have a match in `other`."""
@@ -231,7 +231,7 @@ class Estimator:
             if side is node.left:
                 pairs = [(b, a) for a, b in pairs]
             other = node.right if side is node.left else node.left
-            matched = self._estimate_matches(node, other, side, pairs)
+            matched = self.match_fraction(node, other, side, pairs)
             return replace(column, null_fraction=1.0 - matched * (1.0 - column.null_fraction))
         return ColumnEstimate(2.0, self.rows(node))
 

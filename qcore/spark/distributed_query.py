@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections import deque
@@ -18,18 +19,18 @@ from qcore.session.explain import explain_plan
 from qcore.session.plan_cache import PlannedQuery
 from qcore.session.result import Result
 from qcore.session.scans import source_filter
+from qcore.spark.carriers import Carrier, FolderCarrier, carrier_of
 from qcore.spark.driver_job import DriverJob
-from qcore.spark.exchange import exchange_folder
+from qcore.spark.exchange import shared_folder
 from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for, split_bytes
 from qcore.spark.fragments import Limits, next_stages, with_output
-from qcore.spark.frames import frame_of_files, spark_arrow_schema
+from qcore.spark.frames import frame_of_files, frame_of_rows, spark_arrow_schema
 from qcore.spark.page_files import PagesTable, QueryFolder, sweep
 from qcore.spark.plan_bytes import plan_to_bytes
 from qcore.spark.spark_job import SparkJob, is_connect
 from qcore.spark.stage_parts import ALL, PARTITION, Stage
 from qcore.spark.stage_stats import StageRun, describe, stages_text
 from qcore.spark.stage_task import StageWork, TaskReport, TaskWork
-from qcore.spark.transport import stage_job
 from qcore.writing.key_filter_file import write_key_filter
 from qcore_ext.execution.scheduler import WaitingForOthers
 from qcore_ext.ground.process import ProcessLock
@@ -50,7 +51,7 @@ SPEED_CONF = "spark.qcore.exchange.speed"
 LOCAL_SPEED, SHARED_SPEED = 10**9, 125 * 10**6
 # Splits asked of a table for each task.
 SPLITS_PER_TASK = 8
-# A stage that reads files of at most this share of `driver_bytes` runs in this process: a Spark job takes longer.
+# A byte of files counts as this many bytes of pages, where a stage runs in this process because it reads few.
 FILES_SHARE = 4
 # A wait is cut into slices of this length, so that Ctrl-C and a cancel from another thread are seen.
 WAIT_SLICE_SECONDS = 0.1
@@ -109,16 +110,21 @@ class StageLoop:
     settings : Settings
         The settings of the query.
     folder : QueryFolder
-        The folder for the files of tasks.
+        The folder for the files of tasks and of stages in this process.
+    carrier : Carrier, optional
+        How pages go between stages. Default: as files in the folder.
     """
 
-    def __init__(self, session: Any, plan: p.PlanNode, settings: Settings, folder: QueryFolder) -> None:
+    def __init__(
+        self, session: Any, plan: p.PlanNode, settings: Settings, folder: QueryFolder, carrier: Carrier | None = None
+    ) -> None:
         #: The stages that ran or run.
         self.runs: list[StageRun] = []
         self._session = session
         self._plan = plan
         self._settings = settings
         self._folder = folder
+        self._carrier = FolderCarrier(session) if carrier is None else carrier
         self._limits = limits_of(session)
         #: Stages that run, with their jobs. Stages of this process run one after another.
         self._running: list[tuple[StageRun, StageJob]] = []
@@ -143,15 +149,16 @@ class StageLoop:
                 under_way = {run.stage.replaces for run in self.runs if run.table is None}
                 for stage in next_stages(plan, self._limits, len(self.runs) + 1, under_way):
                     self._check(deadline)
-                    self._start(stage)
+                    self._start(stage, deadline)
                 if not self._running:
-                    return plan
+                    return self._with_local_tables(plan, deadline)
                 for run in self._wait_for_stages(deadline):
                     assert run.table is not None
                     plan = with_output(plan, run.stage, run.table)
         finally:
             for _, job in self._running:
                 job.stop()
+            self._carrier.close()
 
     def cancel(self) -> None:
         """Stop the stages that run. Any thread may call it."""
@@ -166,12 +173,18 @@ class StageLoop:
         running = [job for run, job in list(self._running) if run.table is None]
         return done + sum(job.progress()[0] for job in running), sum(run.n_tasks for run in self.runs)
 
-    def _start(self, stage: Stage) -> None:
+    def _start(self, stage: Stage, deadline: float | None) -> None:
         """Start a stage. One of this process waits for the end of the one before."""
-        if stage.filtered_by is not None:
+        if not self._carrier.shares_files:
+            # Filters are files of this process, which tasks could not read.
+            stage = stage.without_key_filter()
+        elif stage.filtered_by is not None:
             stage = stage.with_key_filter(write_key_filter(stage.filtered_by.files, self._folder.new_file()))
         tasks = self._tasks(stage)
         here = stage.on_driver or self._is_small(stage, tasks)
+        for table in self._carrier.to_fetch(stage, len(tasks), here):
+            self._fetch(table, deadline)
+        tasks = self._carrier.place(stage, tasks)
         run = StageRun(stage, 1 if here else len(tasks), here)
         self.runs.append(run)
         if here:
@@ -180,9 +193,33 @@ class StageLoop:
             self._start_waiting()
             return
         title = f"qcore, stage {stage.number}: {describe(stage)}"
-        job = stage_job(self._session, title, self._work(stage), tasks, self._news.set)
+        job = self._carrier.job(title, stage, self._work(stage), tasks, self._news.set)
         self._running.append((run, job))
         job.start()
+
+    def _fetch(self, table: PagesTable, deadline: float | None) -> None:
+        """Copy what tasks wrote to this process."""
+        job = self._carrier.fetch_job(table, self._folder)
+        job.start()
+        try:
+            with WaitingForOthers():
+                while not job.wait(WAIT_SLICE_SECONDS):
+                    self._check(deadline)
+        finally:
+            job.stop()
+        job.result()
+
+    def _with_local_tables(self, node: p.PlanNode, deadline: float | None) -> p.PlanNode:
+        """Return a plan whose tables of stages can be read by this process."""
+        if isinstance(node, p.Scan):
+            if not isinstance(node.source, PagesTable):
+                return node
+            if self._carrier.local(node.source) is None:
+                self._fetch(node.source, deadline)
+            return node.with_fields(source=self._carrier.local(node.source))
+        if not node.children:
+            return node
+        return node.with_children(*(self._with_local_tables(child, deadline) for child in node.children))
 
     def _start_waiting(self) -> None:
         """Start the next stage of this process, if none runs."""
@@ -231,7 +268,7 @@ class StageLoop:
             if how != PARTITION:
                 listed[scan] = self._splits(stage.scans[scan])
         shared = [splits for scan, splits in listed.items() if stage.reads[scan] != ALL]
-        n_tasks = stage.n_tasks
+        n_tasks = stage.n_tasks or self._carrier.n_tasks(stage)
         if n_tasks is None:
             sizes = [sum(bytes_of_splits(splits)) for splits in shared]
             n_tasks = n_tasks_for(sum(sizes), max(map(len, shared), default=0), self._limits.n_tasks)
@@ -257,13 +294,18 @@ class StageLoop:
                 close()
 
     def _is_small(self, stage: Stage, tasks: Sequence[TaskWork]) -> bool:
-        """Whether a stage reads so few bytes of files that starting a job of Spark would take longer than its work."""
-        if PARTITION in stage.reads.values() or not stage.reads:
+        """Whether a stage reads so few bytes that starting a job of Spark would take longer than its work."""
+        if not stage.reads:
             return False
-        splits = [split for held in together(stage, tasks).splits.values() for split in held]
-        sizes = [split_bytes(split) for split in splits]
-        known = [n_bytes for n_bytes in sizes if n_bytes is not None]
-        return len(known) == len(sizes) and sum(known) <= self._limits.driver_bytes // FILES_SHARE
+        n_bytes = 0
+        for scan, splits in together(stage, tasks).splits.items():
+            share = 1 if isinstance(stage.scans[scan].source, PagesTable) else FILES_SHARE
+            for split in splits:
+                size = split_bytes(split)
+                if size is None:
+                    return False
+                n_bytes += share * size
+        return n_bytes <= self._limits.driver_bytes
 
 
 def together(stage: Stage, tasks: Sequence[TaskWork]) -> TaskWork:
@@ -309,6 +351,7 @@ class SparkResult:
         self._rest: Result | None = None
         self._is_cancelled = False
         self._is_closed = False
+        self._shares_files = True
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from self._final()
@@ -328,11 +371,13 @@ class SparkResult:
             return self._rest
 
     def _run_stages(self, deadline: float | None) -> Result:
-        parent = exchange_folder(self._session)
+        carrier = carrier_of(self._session, n_slots(self._session))
+        self._shares_files = carrier.shares_files
+        parent = shared_folder(self._session) or tempfile.gettempdir()
         sweep(parent)
         folder = QueryFolder(parent)
         try:
-            self._loop = StageLoop(self._session, self.plan, self._settings, folder)
+            self._loop = StageLoop(self._session, self.plan, self._settings, folder, carrier)
             if self._is_cancelled:
                 self._loop.cancel()
             rest = self._loop.run(deadline)
@@ -366,6 +411,7 @@ class SparkResult:
         """Run the query and return its rows as a DataFrame of Spark, over files in the query's folder.
 
         The files are kept until close(), or until both the result and the DataFrame are freed. Each is a partition.
+        If executors share no folder, the rows go to the memory of Spark's driver.
 
         Parameters
         ----------
@@ -384,6 +430,8 @@ class SparkResult:
         spark_arrow_schema(self.schema)
         final = self._final()
         assert self._folder is not None
+        if not self._shares_files:
+            return frame_of_rows(final.to_arrow(), spark or self._session)
         frame = frame_of_files(final, self.schema, self._folder.path, spark or self._session)
         frame._qcore_result = self  # keeps the files
         return frame

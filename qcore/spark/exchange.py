@@ -335,6 +335,23 @@ def session_zone(df: Any) -> str | None:
     return str(zone) if zone else None
 
 
+def shared_folder(session: Any) -> str | None:
+    """Return the folder that tasks write to and this process reads; None: there is none that all executors share.
+
+    Raises
+    ------
+    PlanError
+        The configured folder is no absolute path.
+    """
+    configured = session.conf.get(DIRECTORY_CONF, None)
+    if configured:
+        if not os.path.isabs(configured):
+            raise PlanError(f"{DIRECTORY_CONF} is {configured!r}: it must be an absolute path that executors share")
+        return str(configured)
+    master = session.conf.get("spark.master", "") or ""
+    return tempfile.gettempdir() if master.startswith("local") else None
+
+
 def exchange_folder(session: Any) -> str:
     """Return the folder that tasks write to.
 
@@ -343,15 +360,11 @@ def exchange_folder(session: Any) -> str:
     PlanError
         Executors may be on other machines, and no shared folder is configured.
     """
-    configured = session.conf.get(DIRECTORY_CONF, None)
-    if configured:
-        if not os.path.isabs(configured):
-            raise PlanError(f"{DIRECTORY_CONF} is {configured!r}: it must be an absolute path that executors share")
-        return str(configured)
-    master = session.conf.get("spark.master", "") or ""
-    if master.startswith("local"):
-        return tempfile.gettempdir()
-    raise PlanError(
-        f"the executors of {master or 'a remote cluster'} write files that this process reads: set {DIRECTORY_CONF} to "
-        "a folder that they share with this process; DataFrames of files need none, unless the query runs on Spark"
-    )
+    folder = shared_folder(session)
+    if folder is None:
+        master = session.conf.get("spark.master", "") or "a remote cluster"
+        raise PlanError(
+            f"the executors of {master} write files that this process reads: set {DIRECTORY_CONF} to a folder that "
+            "they share with this process; DataFrames of files need none"
+        )
+    return folder

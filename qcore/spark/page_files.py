@@ -11,7 +11,7 @@ import stat
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -111,14 +111,18 @@ class PagesTable:
         """
         if not 0 <= partition < self.n_partitions:
             raise QcoreError(f"there is no partition {partition}: the stage wrote {self.n_partitions}")
-        return list(self._splits(partition))
+        return list(self._splits(lambda file, number, page: page.partition == partition))
 
-    def _splits(self, partition: int | None) -> Iterator[Split]:
-        for file in self.files:
+    def splits_where(self, is_wanted: Callable[[int, int, Page], bool]) -> list[Split]:
+        """List the splits of some pages. The function is given the number of the file, and that of the page in it."""
+        return list(self._splits(is_wanted))
+
+    def _splits(self, is_wanted: Callable[[int, int, Page], bool] | None) -> Iterator[Split]:
+        for file_number, file in enumerate(self.files):
             taken: list[Page] = []
             n_bytes = 0
-            for page in file.pages:
-                if partition is not None and page.partition != partition:
+            for number, page in enumerate(file.pages):
+                if is_wanted is not None and not is_wanted(file_number, number, page):
                     continue
                 if taken and n_bytes + page.n_bytes > SPLIT_BYTES:
                     yield PageSplit(file.path, file.n_bytes, tuple(taken))

@@ -29,6 +29,8 @@ FILE_INDEXES = frozenset(
 PRINTED_FILE = re.compile(r"path: (\S*?), range: (\d+)-(\d+), partition values: \[(.*?)\](?=, path: |\)$)", re.DOTALL)
 # The text of whole numbers, days and microseconds in it.
 PRINTED_NUMBER = re.compile(r"-?[0-9]{1,19}")
+# The text of an attribute: its name, its id and, for a long, an L.
+PRINTED_ATTRIBUTE = re.compile(r"(.*)#(\d+)L?")
 # The text of Hadoop's FileStatus. With it one call fetches the sizes and times of all files.
 PRINTED_STATUS = re.compile(
     r"path=(\w+:.*?); isDirectory=false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+);",
@@ -93,8 +95,7 @@ def file_scan(df: Any) -> FileScan:
     predicate = None
     for part in predicates:
         predicate = part if predicate is None else call("and", predicate, part)
-    output = plan.output()
-    held = tuple(_column(columns, output.apply(i)) for i in range(output.length()))
+    held = tuple(_column(columns, name, number) for name, number in attributes_of(plan.output()))
     ignore_case = conf.get("spark.sql.caseSensitive", "false") != "true"
     stamps: dict[str, FileStamp] = {}
     splits = tuple(scan.splits(schema, stamps))
@@ -121,22 +122,32 @@ def _refuse_legacy_files(paths: Iterable[str], schema: pa.Schema, calendars: Cal
 
 
 def _columns_by_id(leaf: Any, schema: pa.Schema) -> dict[int, str]:
-    output = leaf.output()
     columns = {}
-    for i in range(output.length()):
-        attribute = output.apply(i)
-        name = attribute.name()
+    for name, number in attributes_of(leaf.output()):
         if schema.get_field_index(name) < 0:
             raise Untranslated(f"the column {name} is not stored in the files")
-        columns[attribute.exprId().id()] = name
+        columns[number] = name
     return columns
 
 
-def _column(columns: dict[int, str], attribute: Any) -> str:
-    name = columns.get(attribute.exprId().id())
-    if name is None:
-        raise Untranslated(f"the column {attribute.name()} is computed")
-    return name
+def attributes_of(listed: Any) -> list[tuple[str, int]]:
+    """Return the names and ids of a list of attributes, from its text: that is one call of py4j, not four for each."""
+    texts = listed.mkString("\n").split("\n")
+    found = [PRINTED_ATTRIBUTE.fullmatch(text) for text in texts]
+    n = listed.length()
+    if len(found) == n and None not in found:
+        return [(match[1], int(match[2])) for match in found if match is not None]
+    # A name has a line break, or there are no attributes.
+    attributes = [listed.apply(i) for i in range(n)]
+    return [(attribute.name(), attribute.exprId().id()) for attribute in attributes]
+
+
+def _column(columns: dict[int, str], name: str, number: int) -> str:
+    """The column of the files that the attribute of a name and an id is."""
+    held = columns.get(number)
+    if held is None:
+        raise Untranslated(f"the column {name} is computed")
+    return held
 
 
 def _walk(node: Any, leaf: Any, columns: dict[int, str], conditions: Conditions, predicates: list[Expr]) -> None:
@@ -157,7 +168,7 @@ def _walk(node: Any, leaf: Any, columns: dict[int, str], conditions: Conditions,
                 child = item.child()
                 if child.getClass().getSimpleName() != "AttributeReference":
                     raise Untranslated(f"the column {item.name()} is computed: {child.sql()}")
-                columns[item.exprId().id()] = _column(columns, child)
+                columns[item.exprId().id()] = _column(columns, child.name(), child.exprId().id())
 
 
 def _schema_of(*structs: Any) -> pa.Schema:
@@ -252,9 +263,11 @@ def _splits(
 ) -> Iterator[FileSplit]:
     listed = _listed_stamps(index)
     folders = _FolderValues(partition_struct, schema)
+    # Each step of this name is a call of py4j.
+    text_of = jvm.scala.runtime.ScalaRunTime.stringOf
     for partition in partitions:
         files = partition.files()
-        printed = _parse_files(jvm.scala.runtime.ScalaRunTime.stringOf(files), files)
+        printed = _parse_files(text_of(files), files)
         for number, (url, start, end, values) in enumerate(printed):
             path = file_path(url)
             if path not in stamps:

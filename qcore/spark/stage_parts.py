@@ -44,6 +44,8 @@ DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right
 
 # The most hashes of keys that a task writes for a filter, and the bytes of a hash.
 HASHES_MAX, HASH_BYTES = 8 << 20, 8
+# If a larger part of the probe rows seems to have a match, there is no filter. Tasks stop asking one from there on.
+FOUND_MAX = 0.75
 
 # Bytes of a string, for estimates.
 STRING_BYTES = 24
@@ -133,6 +135,10 @@ class Stage:
     def with_key_filter(self, key_filter: KeyFilterFile | None) -> Stage:
         """The stage with the filter of the keys of `filtered_by`; None: there is none."""
         return self if key_filter is None else replace(self, plan=self.plan.with_fields(key_filter=key_filter))
+
+    def without_key_filter(self) -> Stage:
+        """The stage without hashes of keys, and with all rows of its output."""
+        return replace(self, plan=self.plan.with_fields(hashes_max=0), filtered_by=None)
 
 
 @record(frozen=True)
@@ -592,8 +598,12 @@ class Cutter:
         return None
 
     def _pays_to_filter(self, sides: _Sides) -> bool:
-        """Whether the hashes of the build keys have few bytes, compared with those of the rows that they may save."""
-        return self._estimated_bytes(sides.probe) >= 2 * HASH_BYTES * self._estimator.rows(sides.build)
+        """Whether the hashes of the build keys have fewer bytes than the rows that they are likely to save."""
+        if self._estimated_bytes(sides.probe) < 2 * HASH_BYTES * self._estimator.rows(sides.build):
+            return False
+        assert isinstance(sides.node, p.HashJoin)
+        pairs = list(zip(sides.keys_of(sides.probe), sides.keys_of(sides.build), strict=True))
+        return self._estimator.match_fraction(sides.node, sides.probe, sides.build, pairs) <= FOUND_MAX
 
 
 class _Sides:

@@ -104,17 +104,17 @@ def run_bytes(stage: bytes, task: bytes, threads: int, attempt: int) -> bytes:
     output_path = os.path.join(work.folder, name)
     task_input = TaskInput(work.plan, given.splits, given.partition, output_path, threads, limit, work.batch_rows)
     output = run_watched(task_input, work.folder)
-    report = TaskReport(
-        given.partition,
-        output.file,
-        socket.gethostname(),
-        os.getpid(),
-        attempt,
-        threads,
-        time.perf_counter_ns() - started,
-        without_drivers(output.stats),
-    )
+    nanos = time.perf_counter_ns() - started
+    report = report_of(given.partition, output.file, output.stats, attempt, threads, nanos)
     return pickle.dumps(report, protocol=5)
+
+
+def report_of(
+    partition: int, file: PageFile, stats: dict[str, Any], attempt: int, threads: int, wall_nanos: int
+) -> TaskReport:
+    """Return the report of a task that ran in this process."""
+    shown = without_drivers(stats)
+    return TaskReport(partition, file, socket.gethostname(), os.getpid(), attempt, threads, wall_nanos, shown)
 
 
 def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:

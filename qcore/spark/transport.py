@@ -23,18 +23,17 @@ REMEDY = (
 TaskRunner = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 
-def task_runner(stage: bytes, version: str, bytes_min: int, remedy: str) -> TaskRunner:
-    """Return the function that runs tasks in a Python worker: an iterator over tasks to one over their reports.
+def worker_check(version: str, bytes_min: int, remedy: str) -> Callable[[], None]:
+    """Return the function that checks whether a Python worker can run tasks.
 
     It is self-contained, so that an executor without qcore, or with another version, can say so.
     """
 
-    def run(tasks: Iterator[bytes]) -> Iterator[bytes]:
+    def check() -> None:
+        import importlib
         import resource
         import socket
         import sys
-
-        from pyspark import TaskContext
 
         def error(message: str) -> Exception:
             # The name by which the driver process knows an error of qcore. This process may not have the class.
@@ -52,9 +51,23 @@ def task_runner(stage: bytes, version: str, bytes_min: int, remedy: str) -> Task
 
             if here != version:
                 raise error(f"qcore {here} is installed, and the query needs {version}: {remedy}")
-            from qcore.spark.stage_task import run_bytes
+            importlib.import_module("qcore.spark.stage_task")
         except ImportError as missing:
             raise error(f"qcore cannot be imported ({missing}): {remedy}") from None
+
+    return check
+
+
+def task_runner(stage: bytes, version: str, bytes_min: int, remedy: str) -> TaskRunner:
+    """Return the function that runs tasks in a Python worker: an iterator over tasks to one over their reports."""
+    check = worker_check(version, bytes_min, remedy)
+
+    def run(tasks: Iterator[bytes]) -> Iterator[bytes]:
+        from pyspark import TaskContext
+
+        check()
+        from qcore.spark.stage_task import run_bytes
+
         context = TaskContext.get()
         threads = context.cpus() if context is not None else 1
         attempt = context.attemptNumber() if context is not None else 0

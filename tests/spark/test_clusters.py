@@ -282,6 +282,125 @@ except qcore.QcoreError as error:
 assert os.listdir(folder) == [], os.listdir(folder)
 print("all well")
 """
+SHUFFLED = """
+import pickle, signal, tempfile
+
+import qcore.spark.carriers as carriers
+from qcore.spark.distributed_query import StageLoop
+
+# Of the driver process alone.
+tempfile.tempdir = folder
+(marks,) = rest
+builder = settings(SparkSession.builder.master("local-cluster[2,1,1024]")).config("spark.qcore.exchange.dir", "")
+# Without these a task asks a dead executor for 15 seconds.
+builder = builder.config("spark.shuffle.io.maxRetries", "1").config("spark.shuffle.io.retryWait", "100ms")
+spark = builder.config("spark.qcore.exchange.carrier", "shuffle").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+stages = check(qcore.sql(QUERY, {"t": path}, on=spark))
+assert sum(not stage["on_driver"] for stage in stages) >= 3, stages
+shuffle_runner, finish = carriers.shuffle_runner, StageLoop._finish
+
+
+def killing(stage_number):
+    # Notes each run of a task, and kills the executor of one task when its pages are written.
+    def runner_of(stage, *more):
+        runner, number = shuffle_runner(stage, *more), pickle.loads(stage).number
+
+        def run(task, blobs):
+            import os, signal, uuid
+
+            with open(os.path.join(marks, f"{number}-{task}-{uuid.uuid4().hex}"), "x"):
+                yield from runner(task, blobs)
+            if number == stage_number and task == 0:
+                try:
+                    os.close(os.open(os.path.join(marks, "killed"), os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    return
+                with open(f"/proc/{os.getppid()}/stat") as file:
+                    executor = int(file.read().rpartition(")")[2].split()[1])
+                os.kill(executor, signal.SIGKILL)
+                os._exit(1)
+
+        return run
+
+    return runner_of
+
+
+def executors():
+    found = []
+    for entry in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                line = file.read().split(bytes(1))
+        except OSError:
+            continue
+        if spark.sparkContext.applicationId.encode() in line and any(b"ExecutorBackend" in part for part in line):
+            found.append(int(entry))
+    return found
+
+
+def killing_after(stage_number):
+    # Kills an executor when a stage has ended: half of its pages are lost.
+    def finish_and_kill(loop, run, reports):
+        finish(loop, run, reports)
+        if run.stage.number == stage_number:
+            (first, *_) = executors()
+            os.kill(first, signal.SIGKILL)
+            while first in executors():
+                time.sleep(0.05)
+
+    return finish_and_kill
+
+
+for number, after in ((1, False), (3, False), (1, True), (2, True)):
+    carriers.shuffle_runner = killing(None if after else number)
+    StageLoop._finish = killing_after(number) if after else finish
+    check(qcore.sql(QUERY, {"t": path}, on=spark))
+    tasks = ["-".join(name.split("-")[:2]) for name in os.listdir(marks) if name != "killed"]
+    assert len(tasks) > len(set(tasks)), "nothing was computed again: " + str(tasks)
+    for name in os.listdir(marks):
+        os.unlink(os.path.join(marks, name))
+carriers.shuffle_runner, StageLoop._finish = shuffle_runner, finish
+check(qcore.sql(QUERY, {"t": path}, on=spark))
+print("all well")
+"""
+NOTHING_SHARED = """
+import subprocess, tempfile
+
+import pyarrow.parquet as pq
+
+master, = rest
+# Other processes do not see what is mounted here.
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", folder], check=True)
+tempfile.tempdir = folder
+builder = settings(SparkSession.builder.master(master)).config("spark.qcore.exchange.dir", "")
+spark = builder.config("spark.executor.memory", "512m").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+while len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) < 3:
+    time.sleep(0.1)
+tables = {"t": path, "m": pq.read_table(path).slice(0, 5000)}
+texts = [
+    QUERY,
+    "select m.k, count(*) as n, sum(t.x) as s from t join m on t.x = m.x group by m.k",
+    "with g as (select k, x from t where x > 100) select k from g where x < 9000 union all select k from g, "
+    "(select avg(x) as y from g) where x > y",
+    "select k, x, row_number() over (order by x desc, k) as n from t where x < 30000",
+    "select k, x, sum(x) over (partition by k order by x) as y from t",
+    "select x from t order by x desc limit 5",
+]
+for number, text in enumerate(texts):
+    # Joins are by partition first; then the small side is sent to every task.
+    for broadcast_bytes in ("1", "64MB") if number < 2 else ("1",):
+        spark.conf.set("spark.qcore.broadcast.bytes", broadcast_bytes)
+        with qcore.sql(text, tables, on=spark) as result:
+            assert_same_rows(result.to_arrow(), qcore.sql(text, tables, threads=1).to_arrow())
+            assert any(not stage["on_driver"] for stage in result.stats()["stages"])
+        assert os.listdir(folder) == []
+with qcore.sql("select k, x from t where x < 5", tables, on=spark) as result:
+    assert sorted(row.x for row in result.to_spark().collect()) == [0, 1, 2, 3, 4]
+print("all well")
+spark.stop()
+"""
 DRIVER = """
 spark = settings(SparkSession.builder.master("local[2,4]")).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
@@ -324,6 +443,14 @@ def run(script: str, arguments: list[str], tmp_path: Path, before: tuple[str, ..
     if ends:
         wait_for_end(tmp_path)
     return done.stdout
+
+
+def small_disks() -> tuple[str, ...]:
+    """The beginning of a command that may mount disks for itself."""
+    apart = ("unshare", "--map-root-user", "--mount")
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot mount a small disk: unshare --map-root-user --mount fails")
+    return apart
 
 
 def wait_for_end(tmp_path: Path) -> None:
@@ -385,6 +512,22 @@ def test_executors_that_are_killed(arguments: list[str], tmp_path: Path) -> None
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(400)
+def test_pages_in_a_shuffle_that_are_lost(arguments: list[str], tmp_path: Path) -> None:
+    """With an executor that is killed in each stage, and after it: Spark runs their tasks again."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    run(SHUFFLED, [*arguments, str(marks)], tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(400)
+def test_no_folder_is_shared(arguments: list[str], tmp_path: Path, master: str) -> None:
+    """Executors do not see the folder of the driver process: pages go through Spark's shuffle and broadcast."""
+    run(NOTHING_SHARED, [*arguments, master], tmp_path, small_disks(), ends=False)
+
+
+@pytest.mark.sweep
 def test_a_lost_shuffle(arguments: list[str], tmp_path: Path) -> None:
     """Spark computes a DataFrame below the query. Shuffled rows are lost with their executor and computed again."""
     counted = tmp_path / "counted"
@@ -404,10 +547,7 @@ def test_speculation(arguments: list[str], tmp_path: Path, master: str) -> None:
 @pytest.mark.sweep
 def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
     """One error names the file, and nothing is left. With more space the same session returns the answer."""
-    apart = ("unshare", "--map-root-user", "--mount")
-    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this user cannot mount a small disk: unshare --map-root-user --mount fails")
-    run(FULL_DISK, arguments, tmp_path, apart)
+    run(FULL_DISK, arguments, tmp_path, small_disks())
 
 
 @pytest.mark.sweep

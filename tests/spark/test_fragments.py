@@ -214,3 +214,19 @@ def test_rows_without_a_match_are_not_exchanged(query: str, tmp_path: Path) -> N
         assert_same_rows(run.rows(session.sql(query).plan), connection.sql(query).to_arrow_table())
     exchanged = [table.n_rows for stage, table in run.stages if "many" in describe(stage) and stage.keys]
     assert (min(exchanged, default=50_000) < 2000) == FILTERED[query], exchanged
+
+
+@pytest.mark.parametrize(("step", "is_hashed"), [(1, False), (100, True)])
+def test_keys_are_hashed_if_rows_may_have_no_match(step: int, is_hashed: bool, tmp_path: Path) -> None:
+    tables = {
+        "many": pa.table({"k": [i % 20_000 for i in range(50_000)], "v": [i / 4 for i in range(50_000)]}),
+        "few": pa.table({"k": list(range(0, 20_000, step)), "w": list(range(0, 20_000, step))}),
+    }
+    session = qcore.Session(threads=2)
+    for name, rows in tables.items():
+        pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=10_000)
+        session.register(name, str(tmp_path / f"{name}.parquet"))
+    run = StagesRun(str(tmp_path), APART)
+    text = "select v, w from many join few on many.k = few.k"
+    assert_same_rows(run.rows(session.sql(text).plan), session.sql(text).to_arrow())
+    assert any(file.hashes is not None for _, table in run.stages for file in table.files) == is_hashed

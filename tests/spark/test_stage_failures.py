@@ -17,7 +17,8 @@ from reading import read_in_thread
 import qcore
 from oracle import assert_same_rows
 from qcore.errors import Cancelled, ExecutionError, QcoreError, Timeout
-from qcore.spark import distributed_query, transport
+from qcore.spark import carriers, distributed_query, transport
+from qcore.spark.carriers import CARRIER_CONF
 from qcore.spark.exchange import DIRECTORY_CONF
 
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
@@ -86,25 +87,28 @@ def failing(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], after: Callable[[], None], attempts: int = 1
 ) -> None:
     """Make the first attempts of every task in every stage fail before or after its work."""
-    task_runner = transport.task_runner
 
-    def failing_runner(*arguments: Any) -> transport.TaskRunner:
-        runner = task_runner(*arguments)
-
-        def run(tasks: Iterator[bytes]) -> Iterator[bytes]:
+    def failing_runner(runner: Any, stage: bytes) -> Any:
+        def run(*given: Any) -> Iterator[bytes]:
             from pyspark import TaskContext
 
             fails = TaskContext.get().attemptNumber() < attempts  # type: ignore[union-attr]
-            for task in tasks:
-                if fails:
-                    before()
-                yield from runner(iter([task]))
-                if fails:
-                    after()
+            if fails:
+                before()
+            yield from runner(*given)
+            if fails:
+                after()
 
         return run
 
-    monkeypatch.setattr(transport, "task_runner", failing_runner)
+    replace_runners(monkeypatch, failing_runner)
+
+
+def replace_runners(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, bytes], Any]) -> None:
+    """Change the function that runs tasks, given it and the bytes of its stage, of both carriers of pages."""
+    for module, name in ((transport, "task_runner"), (carriers, "shuffle_runner")):
+        made = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda stage, *more, made=made: change(made(stage, *more), stage))
 
 
 def nothing() -> None:
@@ -120,11 +124,13 @@ FAILURES = {
 }
 
 
+@pytest.mark.parametrize("carrier", ["files", "shuffle"])
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_first_attempt_that_fails(
-    spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch, failure: str
+    spark: Any, path: str, parent: Path, conf: Any, monkeypatch: pytest.MonkeyPatch, failure: str, carrier: str
 ) -> None:
     """The file of a failed attempt does not count, even if it is complete."""
+    conf(CARRIER_CONF, carrier)
     failing(monkeypatch, *FAILURES[failure])
     result = qcore.sql(QUERY, {"t": path}, on=spark)
     found = result.to_arrow()
@@ -180,23 +186,22 @@ def test_a_file_of_the_first_stage_is_lost(
 
 # Stages of QUERY: both sides of the join, the join, and the last step of the aggregate.
 N_STAGES = 4
-SECONDS_TO_END = 3.0
+# Tasks see within a quarter of a second that the folder is gone. Without one Spark ends their workers, after 2 to 4 s.
+SECONDS_TO_END = {"files": 3.0, "shuffle": 5.0}
 # So many splits keep a task busy for many seconds. With 40,000 the last stage once ended before its timeout.
 N_SPLITS = 400_000
 
 
 def never_ending(monkeypatch: pytest.MonkeyPatch, stage_number: int, notes: Path) -> None:
     """Tasks read their rows many times, and write down their process ids."""
-    task_runner = transport.task_runner
     folder, n_splits = str(notes), N_SPLITS
 
-    def runner_of(stage: bytes, *more: Any) -> transport.TaskRunner:
+    def repeating_runner(runner: Any, stage: bytes) -> Any:
         import pickle
 
-        runner = task_runner(stage, *more)
         repeats = pickle.loads(stage).number == stage_number
 
-        def run(tasks: Iterator[bytes]) -> Iterator[bytes]:
+        def run(*given: Any) -> Iterator[bytes]:
             if repeats:
                 import os
 
@@ -208,15 +213,15 @@ def never_ending(monkeypatch: pytest.MonkeyPatch, stage_number: int, notes: Path
 
                 kept, GivenSplits.splits = GivenSplits.splits, splits  # type: ignore[method-assign]
                 try:
-                    yield from runner(tasks)
+                    yield from runner(*given)
                 finally:
                     GivenSplits.splits = kept  # type: ignore[method-assign]
             else:
-                yield from runner(tasks)
+                yield from runner(*given)
 
         return run
 
-    monkeypatch.setattr(transport, "task_runner", runner_of)
+    replace_runners(monkeypatch, repeating_runner)
 
 
 def is_running(process: int) -> bool:
@@ -229,7 +234,13 @@ def is_running(process: int) -> bool:
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    ("stage_number", "how"), [*((number, Cancelled) for number in range(1, N_STAGES + 1)), (N_STAGES, Timeout)]
+    ("stage_number", "how", "carrier"),
+    [
+        *((number, Cancelled, "files") for number in range(1, N_STAGES + 1)),
+        (N_STAGES, Timeout, "files"),
+        (1, Cancelled, "shuffle"),
+        (3, Cancelled, "shuffle"),
+    ],
 )
 def test_a_query_that_is_stopped_in_a_stage(
     spark: Any,
@@ -237,10 +248,13 @@ def test_a_query_that_is_stopped_in_a_stage(
     parent: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    conf: Any,
     stage_number: int,
     how: type[QcoreError],
+    carrier: str,
 ) -> None:
     """No job, worker or file is left, and the session answers the next query."""
+    conf(CARRIER_CONF, carrier)
     expected = qcore.sql(QUERY, {"t": path}, threads=1).to_arrow()
     assert_same_rows(qcore.sql(QUERY, {"t": path}, on=spark).to_arrow(), expected)
     notes = tmp_path / "notes"
@@ -263,7 +277,7 @@ def test_a_query_that_is_stopped_in_a_stage(
     assert list(parent.iterdir()) == []
     processes = [int(note.name) for note in notes.iterdir()]
     tracker = spark.sparkContext.statusTracker()
-    deadline = time.monotonic() + SECONDS_TO_END
+    deadline = time.monotonic() + SECONDS_TO_END[carrier]
     while any(map(is_running, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes and not any(map(is_running, processes))

@@ -9,6 +9,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
+from qcore.spark.carriers import CARRIER_CONF
 from qcore.spark.exchange import DIRECTORY_CONF
 
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
@@ -17,6 +18,16 @@ QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 # By default small tables are joined and grouped in the driver process. With 1 byte everything is a stage of tasks.
 SMALL = {"spark.qcore.broadcast.bytes": "1", "spark.qcore.driver.bytes": "1"}
+# What runs in every suite of tests.
+EACH_TIME = {
+    (3, "all"),
+    (13, "all"),
+    (15, "all"),
+    (16, "all"),
+    (21, "all"),
+    (21, "all by shuffle"),
+    (5, "few by shuffle"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +41,21 @@ def session(tpch_dir: Path) -> qcore.Session:
 @pytest.mark.parametrize(
     ("number", "stages"),
     [
-        pytest.param(
-            number, stages, marks=[] if number in (3, 13, 15, 16, 21) and stages == "all" else pytest.mark.sweep
-        )
+        pytest.param(number, stages, marks=[] if (number, stages) in EACH_TIME else pytest.mark.sweep)
         for number in range(1, 23)
-        for stages in ("all", "few")
+        for stages in ("all", "few", "all by shuffle", "few by shuffle")
     ],
 )
 def test_answers(spark: Any, session: qcore.Session, tmp_path: Path, conf: Any, number: int, stages: str) -> None:
     conf(DIRECTORY_CONF, str(tmp_path))
-    if stages == "all":
+    if stages.endswith("by shuffle"):
+        conf(CARRIER_CONF, "shuffle")
+    if stages.startswith("all"):
         for name, value in SMALL.items():
             conf(name, value)
     text = (QUERIES / f"q{number:02}.sql").read_text()
     with session.sql(text, on=spark) as result:
         assert_same_rows(result, session.sql(text).to_arrow(), rel_tol=1e-9)
         ran = result.stats()["stages"]
-        assert any(not stage["on_driver"] for stage in ran) or stages == "few"
+        assert any(not stage["on_driver"] for stage in ran) or stages.startswith("few")
     assert list(tmp_path.iterdir()) == []
