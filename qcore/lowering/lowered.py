@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore.lowering.recursion import OrderedUnion
 from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
 from qcore.plan import nodes as p
 from qcore.record import record
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from qcore_ext.exchange.output_buffer import OutputBuffer
 
 OpenSplit = Callable[[p.Scan, Any], Any]
-OpenRecursion = Callable[[p.RecursiveUnion, Account], Any]
+OpenRecursion = Callable[[p.RecursiveUnion | OrderedUnion, Account], Any]
 
 # Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it.
 QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8

@@ -26,6 +26,7 @@ from qcore.lowering.grouping_sets import GroupingSets, expand_grouping_sets
 from qcore.lowering.lowered import LoweredPlan, MakePart, Pipeline, Run
 from qcore.lowering.nested_keys import may_widen, replace_nested_keys
 from qcore.lowering.nested_values import DecodedValues, EncodedValues, HeldTypes, ValueDecoder, ValueEncoder
+from qcore.lowering.recursion import OrderedUnion
 from qcore.lowering.retyping import Programs
 from qcore.lowering.runtime_filters import KeyBound, key_bounds
 from qcore.plan import nodes as p
@@ -171,7 +172,7 @@ class Lowering:
     def values(self, node: p.Values) -> Pipeline:
         return self._one_split(node, lambda run: lambda _: stream_of_values(node.data))
 
-    def recursive_union(self, node: p.RecursiveUnion) -> Pipeline:
+    def ordered_rows(self, node: p.RecursiveUnion | OrderedUnion) -> Pipeline:
         def opener(run: Run) -> Callable[[Any], Any]:
             open, memory = run.open_recursion, run.memory
             assert open is not None
@@ -681,7 +682,8 @@ _METHODS: dict[type[p.PlanNode], Callable[[Lowering, Any], Pipeline]] = {
     p.Unnest: Lowering.unnest,
     p.TableWrite: Lowering.table_write,
     p.UnionAll: Lowering.union_all,
-    p.RecursiveUnion: Lowering.recursive_union,
+    OrderedUnion: Lowering.ordered_rows,
+    p.RecursiveUnion: Lowering.ordered_rows,
     p.LocalPartition: Lowering.local_partition,
     p.Shared: Lowering.lower_shared,
     p.SharedRead: Lowering.lower_shared,

@@ -1,4 +1,4 @@
-"""Recursive queries: each round runs a plan over the rows of the previous round.
+"""Plans that run inside a plan, one after another: the rounds of recursive queries, and the inputs of ordered unions.
 
 Rows are returned as they are computed, so that a LIMIT above can end an endless recursion. In the plan of a round a
 Values node replaces the working table.
@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.errors import ExecutionError
-from qcore.plan.nodes import PlanNode, RecursiveUnion, Values, WorkingTable
+from qcore.errors import ExecutionError, PlanError
+from qcore.plan.nodes import PlanNode, RecursiveUnion, Shared, SharedRead, UnionAll, Values, WorkingTable
+from qcore.record import record
 from qcore_ext.aggregate.distinct_rows import DistinctRows
 from qcore_ext.compute.widener import Widener
 from qcore_ext.data.capsule import PyBatch
@@ -23,8 +24,41 @@ from qcore_ext.ground.memory import Account, Reservation
 RunPlan = Callable[[PlanNode], Iterator[pa.RecordBatch]]
 
 
+@record(frozen=True, eq=False)
+class OrderedUnion(UnionAll):
+    """A UnionAll that reads its inputs one after another, so that the order of its rows does not depend on time."""
+
+
+def with_ordered_unions(node: PlanNode) -> PlanNode:
+    """Return the plan with an OrderedUnion in place of each UnionAll.
+
+    Raises
+    ------
+    PlanError
+        A UnionAll reads a subplan that is computed once for several readers. See can_order().
+    """
+    children = tuple(map(with_ordered_unions, node.children))
+    if isinstance(node, UnionAll):
+        if not can_order(node):
+            raise PlanError(f"the inputs of UnionAll (node {node.id}) share a subplan: they cannot be read in order")
+        return OrderedUnion(node.id, node.schema, children)
+    return node.with_children(*children) if children else node
+
+
+def can_order(plan: PlanNode) -> bool:
+    """Whether each UnionAll of a plan can read its inputs one after another: if none of them shares a subplan."""
+    return not any(
+        isinstance(below, (Shared, SharedRead))
+        for node in plan.walk()
+        if isinstance(node, UnionAll)
+        for below in node.walk()
+    )
+
+
 class RecursiveRows:
-    """The rows of a recursive union as Arrow streams, which can be read once. `run` returns the batches of a plan.
+    """The rows of a recursive or an ordered union as Arrow streams, which can be read once.
+
+    `run` returns the batches of a plan.
 
     A stream has one schema. If the rows of a round have wider types, the stream ends and `goes_on` is True. The next
     stream has the wider types.
@@ -41,16 +75,21 @@ class RecursiveRows:
 
     trust = "everything"
 
-    def __init__(self, node: RecursiveUnion, run: RunPlan, memory_limit: int | None, reader: Account) -> None:
-        self._node = node
+    def __init__(
+        self, node: RecursiveUnion | OrderedUnion, run: RunPlan, memory_limit: int | None, reader: Account
+    ) -> None:
         self._run = run
         self._schema = Schema(node.schema)
         memory = Account(None, memory_limit or 0)
         memory.read_by(reader)
         self._memory = memory
         self._widener = Widener(memory)
-        self._seen = DistinctRows(self._schema, memory) if node.distinct else None
-        self._rows = self._rounds()
+        self._seen: DistinctRows | None = None
+        if isinstance(node, RecursiveUnion):
+            self._seen = DistinctRows(self._schema, memory) if node.distinct else None
+            self._rows = self._rounds(node)
+        else:
+            self._rows = self._inputs(node)
         self._next: pa.RecordBatch | None = None
         self._stream_schema = pa.schema(self._schema)
         self.error: Exception | None = None
@@ -80,8 +119,14 @@ class RecursiveRows:
             self.error = error
             raise
 
-    def _rounds(self) -> Generator[pa.RecordBatch, None, None]:
-        node = self._node
+    def _inputs(self, node: OrderedUnion) -> Generator[pa.RecordBatch, None, None]:
+        for plan in node.inputs:
+            for batch in self._run(plan):
+                rows = pa.record_batch(self._widen(batch))
+                if rows.num_rows > 0:
+                    yield rows
+
+    def _rounds(self, node: RecursiveUnion) -> Generator[pa.RecordBatch, None, None]:
         plan, repeated = node.inputs
         before = Reservation(self._memory)
         for _ in range(node.rounds_max + 1):

@@ -16,7 +16,7 @@ from qcore.connectors.base import Split
 from qcore.errors import MemoryLimitError, PlanError, QcoreError, Timeout
 from qcore.lowering.lowered import LoweredPlan, Run
 from qcore.lowering.pipelines import Lowering
-from qcore.lowering.recursion import RecursiveRows
+from qcore.lowering.recursion import OrderedUnion, RecursiveRows
 from qcore.plan import nodes as p
 from qcore.session.output_buffers import OutputBufferManager, OutputBuffers
 from qcore.session.scans import Scans, SplitFeed, expand_views
@@ -395,15 +395,15 @@ class LoweredPlans:
         return lowered
 
 
-def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion, Account], RecursiveRows]:
-    """Return a function that opens the rows of a RecursiveUnion as a stream.
+def recursion_opener(settings: Settings) -> Callable[[p.RecursiveUnion | OrderedUnion, Account], RecursiveRows]:
+    """Return a function that opens the rows of a recursive or an ordered union as a stream.
 
-    The rounds run on the thread that reads the stream, and stop with the query of that reader. On the scheduler's
-    threads a round could wait for the thread that waits for it.
+    The rounds or inputs run on the thread that reads the stream, and stop with the query of that reader. On the
+    scheduler's threads they could wait for the thread that waits for it.
     """
     alone = replace(settings, threads=1, timeout=None)
 
-    def open_rows(node: p.RecursiveUnion, reader: Account) -> RecursiveRows:
+    def open_rows(node: p.RecursiveUnion | OrderedUnion, reader: Account) -> RecursiveRows:
         def run(plan: p.PlanNode) -> Iterator[pa.RecordBatch]:
             return Task.of_plan(plan, alone, reader).run_on_caller()
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from qcore.config import VERSION
 from qcore.connectors.base import Split
 from qcore.errors import PlanError
+from qcore.lowering.recursion import can_order
 from qcore.spark.carried_pages import HEADER, CarriedPages, Slots, stage_of
 from qcore.spark.exchange import DIRECTORY_CONF, exchange_folder, shared_folder
 from qcore.spark.page_files import PageSplit, PagesTable, QueryFolder
@@ -36,6 +37,10 @@ class FolderCarrier:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+
+    def can_run(self, stage: Stage) -> bool:
+        """Whether tasks can run a stage. If not, this process runs it."""
+        return True
 
     def n_tasks(self, stage: Stage) -> int | None:
         """The number of a stage's tasks, if the places of its pages decide it."""
@@ -117,6 +122,10 @@ class ShuffleCarrier:
         """What tasks wrote of a table; None: it is not in Spark's shuffle."""
         number = number_of(source)
         return None if number is None else self._outputs[number]
+
+    def can_run(self, stage: Stage) -> bool:
+        """Whether tasks can run a stage so that its pages are the same each time. If not, this process runs it."""
+        return can_order(stage.plan)
 
     def n_tasks(self, stage: Stage) -> int | None:
         """The number of slots, if tasks divide pages that are spread over them."""

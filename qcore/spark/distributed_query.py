@@ -181,7 +181,7 @@ class StageLoop:
         elif stage.filtered_by is not None:
             stage = stage.with_key_filter(write_key_filter(stage.filtered_by.files, self._folder.new_file()))
         tasks = self._tasks(stage)
-        here = stage.on_driver or self._is_small(stage, tasks)
+        here = stage.on_driver or self._is_small(stage, tasks) or not self._carrier.can_run(stage)
         for table in self._carrier.to_fetch(stage, len(tasks), here):
             self._fetch(table, deadline)
         tasks = self._carrier.place(stage, tasks)

@@ -1,9 +1,9 @@
 """A task inside a Python worker of Spark whose pages go through Spark's shuffle.
 
 Spark runs a task again if its output is lost with an executor. Tasks that have read the lost pages are not run again,
-so the second run must give the same pages: a task has one driver, reads its splits in a fixed order, and pages do not
-depend on the order in which Spark's shuffle brings its input. Readers check this by checksums. It does not hold for
-unions, whose inputs are pipelines that take turns by time: then the check fails, and the query with it.
+so the second run must give the same pages: a task has one driver, reads its splits in a fixed order, unions read their
+inputs one after another, and pages do not depend on the order in which Spark's shuffle brings its input. Readers check
+this by checksums.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run_shuffled(
         splits = carried_splits(given, blobs, contents, folder)
         limit = memory_limit_here(work.memory_limit)
         task_input = TaskInput(work.plan, splits, given.partition, folder.new_file(), 1, limit, work.batch_rows)
-        output = run_task(task_input)
+        output = run_task(task_input, in_order=True)
         file = output.file
         for number, blob in enumerate(send_pages(work.number, given.partition, file)):
             yield SLOT.pack(slots.of(given.partition, number, file.pages[number]))

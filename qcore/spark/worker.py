@@ -14,6 +14,7 @@ from qcore.config import Settings
 from qcore.connectors.base import BatchStream, Split, Table, TableStatistics
 from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Expr
+from qcore.lowering.recursion import with_ordered_unions
 from qcore.plan import nodes as p
 from qcore.session.task import Task
 from qcore.spark.plan_bytes import plan_from_bytes
@@ -88,17 +89,19 @@ class GivenSplits:
         return self._table.open(split, columns, filter, batch_rows)
 
 
-def run_task(task_input: TaskInput, watch: Callable[[Task], None] | None = None) -> TaskOutput:
+def run_task(task_input: TaskInput, watch: Callable[[Task], None] | None = None, in_order: bool = False) -> TaskOutput:
     """Run a task in this process. After an error its file does not exist.
 
-    `watch` is called with the task before its splits are listed. From then on another thread may cancel the task.
+    `watch` is called with the task before its splits are listed. From then on another thread may cancel the task. With
+    `in_order` unions read their inputs one after another: a task with one driver then writes the same pages each time.
 
     Raises
     ------
     QcoreError
         The task failed. PlanError if its plan cannot run here.
     """
-    return run_plan(plan_from_bytes(task_input.plan), task_input, watch)
+    plan = plan_from_bytes(task_input.plan)
+    return run_plan(with_ordered_unions(plan) if in_order else plan, task_input, watch)
 
 
 def run_plan(plan: p.PlanNode, task_input: TaskInput, watch: Callable[[Task], None] | None = None) -> TaskOutput:
