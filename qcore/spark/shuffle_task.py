@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from qcore.connectors.base import Split
 from qcore.spark.carried_pages import HEADER, REPORT, CarriedPages, Slots, carried_path, send_pages
 from qcore.spark.page_files import QueryFolder, sweep
-from qcore.spark.stage_task import StageWork, TaskWork, memory_limit_here, report_of
-from qcore.spark.worker import TaskInput, run_task
+from qcore.spark.stage_task import StageWork, TaskWork, memory_limit_here, report_of, run_watched
+from qcore.spark.worker import TaskInput
 from qcore.writing.page_file import PageFile
 
 # The number of a slot, as Spark's PairwiseRDD reads it.
@@ -64,7 +64,7 @@ def run_shuffled(
         splits = carried_splits(given, blobs, contents, folder)
         limit = memory_limit_here(work.memory_limit)
         task_input = TaskInput(work.plan, splits, given.partition, folder.new_file(), 1, limit, work.batch_rows)
-        output = run_task(task_input, in_order=True)
+        output = run_watched(task_input, work.folder, in_order=True)
         file = output.file
         for number, blob in enumerate(send_pages(work.number, given.partition, file)):
             yield SLOT.pack(slots.of(given.partition, number, file.pages[number]))

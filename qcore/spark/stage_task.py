@@ -117,10 +117,12 @@ def report_of(
     return TaskReport(partition, file, socket.gethostname(), os.getpid(), attempt, threads, wall_nanos, shown)
 
 
-def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
+def run_watched(task_input: TaskInput, folder: str, in_order: bool = False) -> TaskOutput:
     """Run a task, and stop it when the query's folder is gone: the query has ended, and nobody waits for the task.
 
     Spark ends the worker of a task that it has killed up to four seconds later, and a worker of a lost driver never.
+    With `in_order` (see run_task) the task writes elsewhere. An executor that does not see the folder then runs the
+    task too, and it is left to Spark to end it.
 
     Raises
     ------
@@ -129,6 +131,8 @@ def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
     QcoreError
         The task failed.
     """
+    if in_order and is_gone(folder):
+        return run_task(task_input, in_order=True)
     ended = threading.Event()
 
     def watch(task: Task) -> None:
@@ -141,10 +145,10 @@ def run_watched(task_input: TaskInput, folder: str) -> TaskOutput:
         threading.Thread(target=watch, args=(task,), name="qcore-spark-watch", daemon=True).start()
 
     try:
-        return run_task(task_input, start_watch)
+        return run_task(task_input, start_watch, in_order)
     except Cancelled:
         raise ExecutionError(
-            f"the folder {folder} was removed while a task wrote to it: the query has ended; if it has not, keep other "
+            f"the folder {folder} was removed while a task ran: the query has ended; if it has not, keep other "
             "programs from removing the folder, and run the query again"
         ) from None
     finally:

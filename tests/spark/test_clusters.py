@@ -368,8 +368,9 @@ NOTHING_SHARED = """
 import subprocess, tempfile
 
 import pyarrow.parquet as pq
+import qcore.spark.carriers as carriers
 
-master, = rest
+master, notes = rest
 # Other processes do not see what is mounted here.
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", folder], check=True)
 tempfile.tempdir = folder
@@ -398,6 +399,55 @@ for number, text in enumerate(texts):
         assert os.listdir(folder) == []
 with qcore.sql("select k, x from t where x < 5", tables, on=spark) as result:
     assert sorted(row.x for row in result.to_spark().collect()) == [0, 1, 2, 3, 4]
+
+shuffle_runner = carriers.shuffle_runner
+
+
+def noting(stage, *more):
+    # Notes the workers that run a task.
+    runner = shuffle_runner(stage, *more)
+
+    def run(task, blobs):
+        import os
+
+        note = os.path.join(notes, str(os.getpid()))
+        open(note, "w").close()
+        try:
+            yield from runner(task, blobs)
+        finally:
+            os.unlink(note)
+
+    return run
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+carriers.shuffle_runner = noting
+text = "select count(*) as n from t a join t b on a.x + b.x > 0.5 and a.x * b.x <> a.x + 1.5"
+slow = qcore.sql(text, tables, on=spark)
+threading.Timer(5, slow.cancel).start()
+try:
+    slow.to_arrow()
+except qcore.Cancelled:
+    pass
+else:
+    raise AssertionError("not cancelled")
+running = os.listdir(notes)
+assert running
+# Tasks see no folder that is removed. Spark ends the workers of tasks that it killed.
+deadline = time.monotonic() + 5
+while any(is_running(process) for process in running) and time.monotonic() < deadline:
+    time.sleep(0.05)
+assert not [process for process in running if is_running(process)]
+assert os.listdir(folder) == []
+carriers.shuffle_runner = shuffle_runner
+check(qcore.sql(QUERY, {"t": path}, on=spark))
 print("all well")
 spark.stop()
 """
@@ -523,8 +573,13 @@ def test_pages_in_a_shuffle_that_are_lost(arguments: list[str], tmp_path: Path) 
 @pytest.mark.sweep
 @pytest.mark.timeout(400)
 def test_no_folder_is_shared(arguments: list[str], tmp_path: Path, master: str) -> None:
-    """Executors do not see the folder of the driver process: pages go through Spark's shuffle and broadcast."""
-    run(NOTHING_SHARED, [*arguments, master], tmp_path, small_disks(), ends=False)
+    """Executors do not see the folder of the driver process: pages go through Spark's shuffle and broadcast.
+
+    The workers of a cancelled query end within 5 s.
+    """
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    run(NOTHING_SHARED, [*arguments, master, str(notes)], tmp_path, small_disks(), ends=False)
 
 
 @pytest.mark.sweep

@@ -29,6 +29,7 @@ from random_tables import random_table
 
 APART = Limits(3, 0, 0)
 GROUPED = "select k, count(*) n, max(s) s from t group by k"
+UNITED = "select k, s from t union all select k, s from t where k > 5"
 
 
 @pytest.fixture
@@ -104,22 +105,38 @@ def test_a_folder_that_cannot_be_written(parent: str, rows: str, folder: QueryFo
         run_task(replace(given, output=f"{parent}/x.pages"))
 
 
-def test_a_task_ends_when_the_folder_is_removed(rows: str, folder: QueryFolder) -> None:
+@pytest.mark.parametrize(
+    ("text", "in_order"), [(GROUPED, False), (GROUPED, True), (UNITED, True)], ids=["files", "shuffle", "union"]
+)
+def test_a_task_ends_when_the_folder_is_removed(
+    rows: str, folder: QueryFolder, tmp_path: Path, text: str, in_order: bool
+) -> None:
     """The query has ended. Spark ends the worker of a killed task only seconds later."""
-    _, given = first_task(rows, folder)
+    _, given = first_task(rows, folder, text)
+    if in_order:  # the task writes to a folder of its own
+        given = replace(given, output=str(tmp_path / "own.pages"))
     many = {scan: listed * 4000 for scan, listed in given.splits.items()}
     timer = threading.Timer(1, folder.close)
     timer.start()
-    with pytest.raises(ExecutionError, match=rf"the folder {folder.path} was removed while a task wrote to it"):
-        run_watched(replace(given, splits=many), folder.path)
+    with pytest.raises(ExecutionError, match=rf"the folder {folder.path} was removed while a task ran"):
+        run_watched(replace(given, splits=many), folder.path, in_order)
     timer.join()
+    assert not (tmp_path / "own.pages").exists()
 
 
+def test_a_task_whose_folder_is_not_seen(rows: str, folder: QueryFolder, tmp_path: Path) -> None:
+    """Executors without a shared folder do not see that of the query. Their tasks run all the same."""
+    _, given = first_task(rows, folder, UNITED)
+    output = run_watched(given, str(tmp_path / "elsewhere"), in_order=True)
+    assert output.file.n_rows == 60_000 + 59_994
+
+
+@pytest.mark.parametrize(("text", "in_order"), [(GROUPED, False), (UNITED, True)], ids=["groups", "union"])
 def test_a_task_is_cancelled_while_its_splits_are_listed(
-    rows: str, folder: QueryFolder, monkeypatch: pytest.MonkeyPatch
+    rows: str, folder: QueryFolder, monkeypatch: pytest.MonkeyPatch, text: str, in_order: bool
 ) -> None:
     """A list of many splits takes seconds, in which the query may end."""
-    _, given = first_task(rows, folder)
+    _, given = first_task(rows, folder, text)
     tasks: list[Task] = []
 
     def list_without_end(self: GivenSplits, *asked: Any) -> Iterator[Any]:
@@ -132,7 +149,7 @@ def test_a_task_is_cancelled_while_its_splits_are_listed(
 
     monkeypatch.setattr(GivenSplits, "splits", list_without_end)
     with pytest.raises(Cancelled):
-        run_task(given, tasks.append)
+        run_task(given, tasks.append, in_order)
     assert os.listdir(folder.path) == []
 
 
