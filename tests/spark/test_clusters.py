@@ -326,27 +326,27 @@ def killing(stage_number):
     return runner_of
 
 
-def executors():
-    found = []
-    for entry in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                line = file.read().split(bytes(1))
-        except OSError:
-            continue
-        if spark.sparkContext.applicationId.encode() in line and any(b"ExecutorBackend" in part for part in line):
-            found.append(int(entry))
-    return found
+def parent_of(process):
+    with open(f"/proc/{process}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def killing_after(stage_number):
-    # Kills an executor when a stage has ended: half of its pages are lost.
+    # Kills the executor of a stage's first task when the stage has ended: the pages of that task are lost.
     def finish_and_kill(loop, run, reports):
         finish(loop, run, reports)
         if run.stage.number == stage_number:
-            (first, *_) = executors()
-            os.kill(first, signal.SIGKILL)
-            while first in executors():
+            executor = parent_of(parent_of(reports[0].process))
+            os.kill(executor, signal.SIGKILL)
+            while is_running(executor):
                 time.sleep(0.05)
 
     return finish_and_kill
