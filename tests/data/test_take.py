@@ -1,10 +1,11 @@
-"""Values of every width are gathered and scattered by position, as sorts gather keys and groups scatter rows."""
+"""Values of every width and their validity are gathered and scattered by position, as sorts, groups and joins do."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from joins import hash_join
 
 import qcore
 from random_tables import SIZES
@@ -40,3 +41,15 @@ def test_rows_scattered_to_groups(type_: pa.DataType, n: int, n_distinct: int) -
         total, count = sums.get(row["k"], (0, 0))
         sums[row["k"]] = (total + row["row"], count + 1)
     assert {row["k"]: (row["s"], row["n"]) for row in got.to_pylist()} == sums
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_nulls_gathered_by_a_join_table(type_: pa.DataType) -> None:
+    """The rows of a large table with several rows a key are put in the order of the keys."""
+    n_keys = 20_000
+    keys = np.random.default_rng(5).permutation(np.arange(2 * n_keys + 7) % n_keys)
+    build = table_of(type_, len(keys), 100).append_column("b", pa.array(keys))
+    found = pa.Table.from_batches(hash_join(pa.table({"p": np.arange(0, n_keys, 7)}), build, "inner", ["p"], ["b"]))
+    assert found.num_rows == np.isin(keys, np.arange(0, n_keys, 7)).sum()
+    assert found["k"].null_count > 100
+    assert found["k"].cast(type_).equals(build["k"].take(found["row"].combine_chunks()))

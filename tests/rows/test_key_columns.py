@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from grouped import Call, check, run_calls
+from hash_model import FACTOR, STEP, hash_row, hash_value, mix
 
 from oracle import assert_same_rows
 from random_tables import KEY_TYPES, SIZES, random_table
@@ -55,6 +58,32 @@ def test_q2_wide_keys_come_narrow_or_wide() -> None:
         k = pa.chunked_array([pa.array(part).cast(pa.decimal128(38, 0)) if part is small else
                               pa.array(part, pa.decimal128(38, 0)) for part in parts])  # fmt: skip
         check(pa.table({"k": k, "j": k}), 2, COUNT)
+
+
+def mix_all(values: np.ndarray) -> np.ndarray:
+    """hash_model.mix() of each value."""
+    shift, factor = np.uint64(32), np.uint64(FACTOR)
+    for _ in range(2):
+        values = (values ^ values >> shift) * factor
+    return values ^ values >> shift
+
+
+def test_q2_wide_keys_that_differ_in_the_high_word_alone() -> None:
+    """A slot has half of the hash. Keys of one half that begin at one slot are compared by both words."""
+    low, one = 5, Decimal("1")
+    high = np.arange(1, 1 << 22, dtype=np.uint64)
+    hashes = mix_all(high + np.uint64((mix(low) * 31 + STEP) % 2**64))
+    hashes = mix_all(hashes * np.uint64(31) + np.uint64((hash_value(one) + STEP) % 2**64))
+    first_slots = hashes & np.uint64(1023)
+    places = (hashes >> np.uint64(32) << np.uint64(10)) | first_slots
+    order = np.argsort(places)
+    same = np.flatnonzero(places[order][1:] == places[order][:-1])
+    assert len(same) > 0
+    for at in same[:3]:
+        values = [Decimal((int(high[order[at + i]]) << 64) + low) for i in (0, 1)]
+        assert len({hash_row((value, one)) >> 32 for value in values}) == 1
+        wide = pa.decimal128(38, 0)
+        check(pa.table({"k": pa.array(values * 20, wide), "w": pa.array([one] * 40, wide)}), 2, COUNT)
 
 
 @pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
