@@ -13,6 +13,7 @@ from qcore_ext.aggregate.state_kind cimport STATE_COUNT
 from qcore_ext.data.batch cimport batch_new, batch_unref
 from qcore_ext.data.column cimport column_constant_null, column_new_flat
 from qcore_ext.data.schema cimport Field, Schema, schema_copy_field, schema_new, schema_set_field, type_equal
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
 from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
@@ -25,6 +26,7 @@ cdef int group_states(
     cdef int32_t n_keys = groups.plan.n_keys
     cdef Column** into
     cdef int32_t i, j
+    qc_check(start >= 0 and n >= 0, b"the groups to output are a range")
     for i in range(n_keys):
         if passed != NULL:
             columns[i] = key_columns_column(passed, i, start, n, account)
@@ -43,6 +45,8 @@ cdef int group_results(
 ) except -1 nogil:
     cdef int32_t n_keys = groups.plan.n_keys
     cdef int32_t i
+    qc_check(start >= 0 and n >= 0, b"the groups to output are a range")
+    qc_check(n_keys + calls.n_results <= schema.n_fields, b"the output has a field for each key and result")
     for i in range(n_keys):
         columns[i] = group_table_column(groups.table, i, start, n, account)
     columns += n_keys
@@ -72,6 +76,7 @@ cdef Batch* result_of_no_rows(AggregateCalls calls, CSchema* schema, Account acc
     cdef DataType* type
     cdef int32_t i
     cdef bint done = False
+    qc_check(calls.n_results <= schema.n_fields, b"the output has a field for each result")
     try:
         for i in range(calls.n_results):
             type = &schema.fields[i].type
@@ -180,6 +185,9 @@ cdef CSchema* output_for_types(
         if as_states:
             for i in range(calls.n_states):
                 for j in range(state_n_columns(calls.states[i].kind)):
+                    qc_check(
+                        n_keys + calls.states[i].column + j < wide.n_fields, b"the output has a field for each state"
+                    )
                     state_column_type(
                         calls.states[i].kind, &after[i], j, &wide.fields[n_keys + calls.states[i].column + j].type
                     )

@@ -22,6 +22,7 @@ from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.arrow_abi cimport ArrowArray
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_popcount
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, account_release, account_reserve, buffer_grow,
@@ -116,6 +117,7 @@ cdef int put_strings(
         return raise_execution(b"a batch holds more than 2 GiB in one string column; use a smaller batch_rows")
     if used[0] + total + TEXT_TAIL_BYTES > text[0].size:
         buffer_grow(text, used[0], 2 * (used[0] + total) + TEXT_TAIL_BYTES)
+    qc_check(used[0] + total + TEXT_TAIL_BYTES <= text[0].size, b"the buffer of the text holds the next strings")
     at = text[0].data + used[0]
     for i in range(n):
         length = views[i].length if is_valid(vector.validity, i) else 0
@@ -137,6 +139,7 @@ cdef int put_strings(
         else:
             offsets[start + i + 1] = <int32_t> (at - text[0].data)
     used[0] = at - text[0].data
+    qc_check(used[0] + TEXT_TAIL_BYTES <= text[0].size, b"the text ends in its buffer")
     return 0
 
 
@@ -192,6 +195,7 @@ cdef bint copy_values(
         if rows != NULL:
             gather_width(values, flat.n_rows, width, rows, n, out + start * width)
         else:
+            qc_check(start + n <= flat.n_rows, b"the rows to copy are rows of the column")
             memcpy(out + start * width, values + start * width, n * width)
         start += n
     return True
@@ -214,6 +218,7 @@ cdef int convert_values(
         if asked != NULL and start % CHECK_ROWS == 0:
             account_check(asked)
         n = min(<int64_t> VECTOR_ROWS, batch.n_selected - start)
+        qc_check(start + n <= out.n_rows, b"the rows to write are rows of the output")
         if batch.selection != NULL:
             column_load(column, 0, batch.selection + start, n, scratch, &vector)
         else:
@@ -248,6 +253,7 @@ cdef uint8_t arrow_storage(const DataType* type) noexcept nogil:
 cdef void hold_text(Column* column, Buffer* text, int64_t n_bytes) noexcept nogil:
     """Point the column at the bytes of its strings. The text has TEXT_TAIL_BYTES after them."""
     cdef int64_t tail = text.size - TEXT_TAIL_BYTES
+    qc_check(0 <= n_bytes <= tail, b"the text ends before its address and length")
     column.bytes = text.data
     if column.storage == STORE_ARROW_VIEW:
         (<void**> (text.data + tail))[0] = text.data

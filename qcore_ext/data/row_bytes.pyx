@@ -10,6 +10,7 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_VIEW
 from qcore_ext.ground.arrow_abi cimport ArrowArray, ArrowSchema
 from qcore_ext.ground.bitmap cimport is_valid
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner, buffer_new, buffer_unref
 
 cdef enum:
@@ -19,12 +20,14 @@ cdef enum:
 
 cdef int64_t row_of(const Column* column, int64_t row, const Column** flat) noexcept nogil:
     """Position of the row in the column's FLAT or CONSTANT values; -1: the row is null. Sets `flat` to these values."""
+    qc_check(0 <= row < column.n_rows, b"a row to measure is a row of the column")
     flat[0] = column
     if column.encoding == DICTIONARY:
         if not is_valid(column.validity, row):
             return -1
         flat[0] = column.base
         row = column.indices[row]
+        qc_check(row < flat[0].n_rows, b"an index of a row to measure is a row of the base")
     if flat[0].encoding == CONSTANT:
         row = 0
     return row if is_valid(flat[0].validity, row) else -1
@@ -108,6 +111,7 @@ cdef int64_t bound_of(const Batch* batch) noexcept nogil:
 cdef int64_t laid_out_bytes(const Batch* batch, int64_t first, int64_t n) noexcept nogil:
     cdef int64_t total = 0
     cdef int64_t k
+    qc_check(0 <= first and first + n <= batch.n_selected, b"the rows to measure are selected rows of the batch")
     if first == 0 and n == batch.n_selected:
         total = bound_of(batch)
         if total >= 0:
@@ -150,6 +154,7 @@ cdef int64_t nested_rows_that_fit(
 
 
 cdef Batch* rows_part(Batch* batch, int64_t first, int64_t n, MemoryAccount* account) except NULL nogil:
+    qc_check(0 <= first and first + n <= batch.n_selected, b"the rows of a part are selected rows of the batch")
     cdef Batch* part = batch_new(batch.schema, batch.n_rows)
     cdef Buffer* rows = NULL
     cdef int64_t i

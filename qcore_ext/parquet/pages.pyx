@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memmove, memset
 
 from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.parquet.kernels cimport (
     QP_DATA_PAGE_V2, QP_SLACK, qp_page_header, qp_snappy, qp_snappy_length,
@@ -81,6 +82,7 @@ cdef class PageReader:
         cdef int64_t wanted, size
         cdef ssize_t got
         cdef Buffer* wider
+        qc_check(0 <= self.begin <= self.filled, b"the window begins before its end")
         if held >= n:
             return 0
         if held + left < n:
@@ -99,6 +101,7 @@ cdef class PageReader:
             memmove(self.window.data, self.window.data + self.begin, held)
             self.begin = 0
             self.filled = held
+        qc_check(self.filled + wanted + QP_SLACK <= self.window.size, b"the window holds the bytes to read")
         while wanted > 0:
             got = pread(self.file, self.window.data + self.filled, wanted, self.at)
             if got < 0 and errno == EINTR:
@@ -135,6 +138,7 @@ cdef class PageReader:
         self.more(self.page.n_bytes)
         self.stored_at = self.begin
         self.begin += self.page.n_bytes
+        qc_check(self.begin <= self.filled, b"the window has the whole page")
         self.levels = NULL
         self.values = NULL
         self.values_end = NULL
@@ -181,6 +185,7 @@ cdef class PageReader:
             self.new_body(0)
         else:
             self.decompress(stored, n, size)
+        qc_check(size + QP_SLACK <= self.body.size, b"the buffer holds the page and the bytes behind it")
         memset(self.body.data + size, 0, QP_SLACK)
         self.values = <const uint8_t*> self.body.data
         self.values_end = self.values + size

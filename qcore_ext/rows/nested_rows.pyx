@@ -6,6 +6,7 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_select
 from qcore_ext.data.capsule cimport PyBatch, batch_of_arrow
 from qcore_ext.data.column cimport column_ref
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, schema_copy_field, schema_new
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, OwnerList, account_release, account_reserve, owner_unref,
 )
@@ -45,6 +46,7 @@ cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* posi
         owner_unref(<Owner*> schema)
     for i in range(stored.n_fields):
         if stored.fields[i].type.id == TYPE_NESTED:
+            qc_check(0 <= positions[i] < batch.n_columns, b"a stored column is a column of the batch")
             part.columns[at] = column_ref(batch.columns[positions[i]])
             at += 1
     batch_select(part, batch.selection, batch.n_selected, batch.selection_owner)
@@ -53,6 +55,7 @@ cdef Batch* nested_part(Batch* batch, const CSchema* stored, const int32_t* posi
 
 cdef Batch* nested_concat(const OwnerList* parts, MemoryAccount* account) except NULL nogil:
     cdef Batch* whole
+    qc_check(parts.n_items > 0, b"there is a part with nested columns")
     with gil:
         whole = concat_with_gil(parts, account)
     return whole
