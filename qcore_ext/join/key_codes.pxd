@@ -38,8 +38,8 @@ cdef int key_coder_measure(
     const MemoryAccount* account,
 ) except -1 nogil
 cdef void key_coder_free(KeyCoder* coder) noexcept nogil
-# Set flags[i] to 1 if row i has no null key and its keys are in the ranges; codes[i] is then its code. Otherwise flags[i]
-# is 0, and codes[i] is any number up to the largest code.
+# Set flags[i] to 1 if row i has no null key and its keys are in the ranges; codes[i] is then its code. Otherwise
+# flags[i] is 0, and codes[i] is any number up to the largest code.
 cdef void key_codes(
     const KeyCoder* coder, const Vector* vectors, int64_t n,
     uint64_t* codes,            # OUT
