@@ -139,7 +139,8 @@ def test_slices_of_one_array_share_a_charge() -> None:
 def test_a_dictionary_shared_by_batches_is_charged_once() -> None:
     values = pa.array([f"{i:01000}" for i in range(100)])
     batches = [
-        pa.record_batch({"a": pa.DictionaryArray.from_arrays(pa.array([i] * 10, pa.int32()), values)}) for i in range(20)
+        pa.record_batch({"a": pa.DictionaryArray.from_arrays(pa.array([i] * 10, pa.int32()), values)})
+        for i in range(20)
     ]
     payer = Account()
     held = read(pa.RecordBatchReader.from_batches(batches[0].schema, batches), payer)

@@ -158,7 +158,9 @@ def test_sound_arrays_pass(column: str, start: int) -> None:
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["streamed", "native"])
-@pytest.mark.parametrize(("column", "change", "says"), MALFORMED, ids=[f"{c}-{i}-{s}" for i, (c, _, s) in enumerate(MALFORMED)])
+@pytest.mark.parametrize(
+    ("column", "change", "says"), MALFORMED, ids=[f"{c}-{i}-{s}" for i, (c, _, s) in enumerate(MALFORMED)]
+)
 def test_malformed_arrays_are_refused(column: str, change: Callable[[Part], None], says: str, native: bool) -> None:
     batch = batch_with(column)
     part = part_of(batch)
@@ -188,7 +190,8 @@ def test_malformed_batches_are_refused(change: Callable[[Part], None]) -> None:
 
 @pytest.mark.parametrize("schema", [
     {"format": None}, {"format": b"zz"}, {"format": b""}, {"format": b"\xff"}, {"format": b"w:-1"}, {"format": b"w:"},
-    {"format": b"w:99999999999"}, {"format": b"d:99,2"}, {"format": b"d:5"}, {"format": b"d:0,0"}, {"format": b"d:5,2,16"},
+    {"format": b"w:99999999999"}, {"format": b"d:99,2"}, {"format": b"d:5"}, {"format": b"d:0,0"},
+    {"format": b"d:5,2,16"},
     {"format": b"ts"}, {"format": b"tsx:"}, {"format": b"tDx"}, {"format": b"ttx"}, {"format": b"t"},
     {"format": b"+w:-3"}, {"format": b"+l"}, {"n_children": -1}, {"n_children": 1 << 40}, {"name": b"\xff\xfe"},
 ], ids=str)
@@ -198,7 +201,7 @@ def test_malformed_types_are_refused(schema: dict[str, Any], native: bool) -> No
     part = part_of(batch)
     part.children[0].schema.update(schema)
     session = qcore.Session(threads=1)
-    with pytest.raises(qcore.QcoreError):
+    with pytest.raises(qcore.QcoreError):  # noqa: PT012  either call may refuse
         session.register("t", Native(Producer(part), batch.schema) if native else Producer(part))
         session.sql("select * from t").to_arrow()
 
@@ -243,7 +246,11 @@ def test_a_view_among_many_is_looked_at(texts: str) -> None:
 @pytest.mark.parametrize("texts", VIEW_TEXTS)
 @pytest.mark.parametrize(
     ("format", "values", "says"),
-    [("i4Bq", (3, *b"abcd", 0), "zeros"), ("iiq", (1, ord("N"), 1 << 40), "zeros"), ("i4Bq", (1, 0xFF, 0, 0, 0, 0), "UTF-8")],
+    [
+        ("i4Bq", (3, *b"abcd", 0), "zeros"),
+        ("iiq", (1, ord("N"), 1 << 40), "zeros"),
+        ("i4Bq", (1, 0xFF, 0, 0, 0, 0), "UTF-8"),
+    ],
 )
 def test_a_short_view_in_the_middle_of_a_block(texts: str, format: str, values: tuple[int, ...], says: str) -> None:
     part = part_of(pa.record_batch({"v": pa.array(VIEW_TEXTS[texts], pa.string_view())}))
@@ -267,12 +274,13 @@ def test_text_between_views_in_order_is_not_taken_for_theirs() -> None:
 
 
 def test_trusted_data_is_not_looked_at() -> None:
-    bad = pa.Array.from_buffers(pa.string(), 2, [None, pa.array([0, 1, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xff")])
+    offsets = pa.array([0, 1, 2], pa.int32()).buffers()[1]
+    bad = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xff\xff")])
     session = qcore.Session(threads=1)
     session.register("unchecked", pa.table({"s": bad}), trusted=True)
     session.register("checked", pa.table({"s": bad}))
     assert session.sql("select count(s) n from unchecked").to_arrow()["n"].to_pylist() == [2]
-    with pytest.raises(qcore.ExecutionError, match="column 's' .*UTF-8"):
+    with pytest.raises(qcore.ExecutionError, match=r"column 's' .*UTF-8"):
         session.sql("select count(s) n from checked").to_arrow()
 
 
@@ -286,7 +294,7 @@ def text_with_offsets(*offsets: int) -> pa.RecordBatch:
 
 
 def test_a_table_with_buffers_that_are_too_small_is_refused() -> None:
-    """Only pyarrow knows the sizes of buffers; the C Data interface has none. Offsets may be above the size of the text."""
+    """Only pyarrow knows the sizes of buffers; the C Data interface has none. Offsets may be beyond the text."""
     bad = text_with_offsets(0, 5, 2_000_000_000)
     with pytest.raises(qcore.QcoreError, match="'s'"):
         qcore.sql("select s from t", {"t": bad}).to_arrow()

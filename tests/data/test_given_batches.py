@@ -112,7 +112,7 @@ def test_a_source_with_memory_for_every_batch_is_not(protocol: Any) -> None:
 
 
 def test_bytes_outside_of_the_rows_may_change() -> None:
-    """Bytes outside of a batch's rows may change: slices of growing memory, and rows that end within a byte of a bitmap."""
+    """Bytes outside of a batch's rows may change. Its rows may be a slice of growing memory, or end in a byte."""
     memory = np.zeros(1000, dtype=np.int64)
 
     class Growing(qcore.SourceOperator):

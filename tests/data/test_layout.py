@@ -77,7 +77,9 @@ def test_all_rows_of_every_type(type_: pa.DataType, n: int, null_share: float, s
     assert got["row"].to_pylist() == batch["row"].to_pylist()
 
 
-@pytest.mark.parametrize("type_", [pa.int8(), pa.int32(), pa.float64(), pa.decimal128(5, 2), pa.decimal128(30, 2)], ids=str)
+@pytest.mark.parametrize(
+    "type_", [pa.int8(), pa.int32(), pa.float64(), pa.decimal128(5, 2), pa.decimal128(30, 2)], ids=str
+)
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
 def test_values_of_the_application_are_not_copied(type_: pa.DataType, null_share: float) -> None:
     batch = one_batch(3000, type_, null_share)

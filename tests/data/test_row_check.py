@@ -182,7 +182,8 @@ def test_values_and_nulls_stand_where_they_did(level: int, type: pa.DataType) ->
     for start, end in ((0, 7000), (3, 2051), (255, 257), (256, 512), (1023, 6999)):
         rows = pa.table({"s": pa.array(texts, type), "i": pa.array(range(7000), pa.int64())}).slice(start, end - start)
         for every, below in ((1, 1), (10, 9), (4, 1), (90, 1)):
-            found = qcore.sql(f"select i, s || '!' s from t where i % {every} < {below}", {"t": rows}, threads=1).to_arrow()
+            sql = f"select i, s || '!' s from t where i % {every} < {below}"
+            found = qcore.sql(sql, {"t": rows}, threads=1).to_arrow()
             wanted = [i for i in range(start, end) if i % every < below]
             assert found["i"].to_pylist() == wanted
             assert found["s"].to_pylist() == [None if texts[i] is None else f"{texts[i]}!" for i in wanted]

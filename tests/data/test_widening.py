@@ -1,4 +1,4 @@
-"""The widening lattice: the type that holds the values of two types, and the schema for rows of two schemas (SPEC D6)."""
+"""The widening lattice: the type with the values of two types, and the schema for rows of two schemas (SPEC D6)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_any_order_ends_in_a_type_that_holds_all() -> None:
 
 
 def test_columns_go_by_name() -> None:
-    """D6: columns of the first schema in its order, then those that only the second has. Schemas are compared by value."""
+    """D6: columns of the first schema in its order, then those of the second alone. Schemas are compared by value."""
     first = pa.schema([("a", pa.int32()), ("b", pa.string())])
     second = pa.schema([("c", pa.int8()), ("b", pa.large_string()), ("a", pa.int64())])
     assert join(first, second) == pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())])
