@@ -7,21 +7,31 @@ from qcore_ext.data.schema cimport (
     TYPE_INT8, TYPE_UINT64, CSchema, DataType, Schema, schema_equal, schema_index,
 )
 from qcore_ext.data.widening cimport schema_widen
-from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_load_pointer, qc_swap, qc_swap_pointer
+from qcore_ext.ground.atomic cimport qc_cas, qc_fetch_add, qc_load, qc_load_pointer, qc_swap_pointer
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
 from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
+from qcore_ext.flow.operator cimport BLOCKED, FINISHED, YIELDED
 from qcore_ext.join.kind cimport returns_build_rows, join_kind_of, needs_no_groups
-from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, JoinTable
-from qcore_ext.join.table_build cimport join_table_build
+from qcore_ext.join.build_state cimport TableBuild
+from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, JoinLookup, JoinTable
+from qcore_ext.join.table_build cimport (
+    WORK_ADVANCED, WORK_COMPLETE, WORK_NONE, table_build_free, table_build_has_work, table_build_new, table_build_take,
+    table_build_work,
+)
 from qcore_ext.join.key_codes cimport KeyPart
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_concat
+from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.rows.widened_rows cimport column_store_widen
 
 from qcore_ext.ground.status import PlanError
 from qcore_ext.join.table import IndexKind
+
+cdef enum:
+    # The driver that begins the build of a table with fewer rows works until no item is left. It takes less than a
+    # millisecond, about as long as to wake other drivers.
+    SHARED_ROWS_MIN = 32768
 
 
 cdef class JoinBridge:
@@ -67,6 +77,7 @@ cdef class JoinBridge:
 
     def __dealloc__(self):
         self.drop_stores()
+        table_build_free(self.build)
         struct_free(self.stores)
         struct_free(self.store_schemas)
         wait_set_clear(&self.build_waiters)
@@ -125,29 +136,28 @@ cdef class JoinBridge:
         owner_unref(<Owner*> dropped)
         return replaced
 
-    cdef int deliver(
+    cdef int64_t deliver(
         self, ColumnStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
-        Account memory, Membership* member,
+        Account memory,
     ) except -1 nogil:
         cdef bint lost
-        cdef bint last = False
+        cdef int64_t worker = -2
         mutex_lock(&self.mutex)
         lost = self.build_state == BUILD_LOST
         if not lost:
             qc_check(self.n_stores < self.builders.n_members, b"each build driver delivers one store")
-            self.stores[self.n_stores] = store
-            self.store_schemas[self.n_stores] = <CSchema*> owner_ref(<Owner*> schema)
+            worker = self.n_stores
+            self.stores[worker] = store
+            self.store_schemas[worker] = <CSchema*> owner_ref(<Owner*> schema)
             self.n_stores += 1
             self.null_key_seen = self.null_key_seen or null_key_seen
-            last = self.n_stores == self.builders.n_members
         mutex_unlock(&self.mutex)
         if lost:
             owner_unref(<Owner*> store)
-        elif last:
+        elif worker == self.builders.n_members - 1:
             # All other build drivers have delivered, so only this driver uses the stores.
-            self.publish(key_columns, n_keys, memory)
-        barrier_leave(&self.builders, member)
-        return 0
+            self.begin_build(key_columns, n_keys, memory)
+        return worker
 
     cdef int widen_stores(self, Account memory) except -1 nogil:
         """Widen all stores to the table's schema. A driver may have widened it after another driver delivered."""
@@ -160,21 +170,55 @@ cdef class JoinBridge:
                 self.stores[i] = wider
         return 0
 
-    cdef int publish(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil:
-        cdef MemoryAccount* account = memory.account
-        cdef ColumnStore* rows
-        cdef JoinTable* table
-        cdef bint done = False
+    cdef int begin_build(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil:
+        cdef TableBuild* build
+        cdef int64_t i
         self.widen_stores(memory)
-        rows = column_store_concat(self.stores, self.n_stores, account)
-        self.drop_stores()
-        try:
-            table = join_table_build(
-                rows, key_columns, n_keys, needs_no_groups(self.kind) and not self.has_condition,
-                returns_build_rows(self.kind), account
-            )
-        finally:
-            owner_unref(<Owner*> rows)
+        build = table_build_new(
+            self.stores, self.n_stores, self.builders.n_members, key_columns, n_keys,
+            needs_no_groups(self.kind) and not self.has_condition, returns_build_rows(self.kind), memory.account
+        )
+        for i in range(self.n_stores):
+            self.stores[i] = NULL
+        qc_swap_pointer(<void**> &self.build, build)
+        if build.table.n_rows == 0:
+            self.publish()
+        wait_set_fire_all(&self.build_waiters)
+        return 0
+
+    cdef bint is_small_build(self) noexcept nogil:
+        cdef TableBuild* build = <TableBuild*> qc_load_pointer(<void**> &self.build)
+        return build != NULL and build.rows.n_rows < SHARED_ROWS_MIN
+
+    cdef bint build_some(self, int64_t worker, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+        cdef TableBuild* build = <TableBuild*> qc_load_pointer(<void**> &self.build)
+        cdef int work
+        if build == NULL:
+            return False
+        work = table_build_work(build, worker, lookup, account)
+        if work == WORK_COMPLETE:
+            self.publish()
+        if work == WORK_COMPLETE or work == WORK_ADVANCED:
+            wait_set_fire_all(&self.build_waiters)
+        return work != WORK_NONE
+
+    cdef int poll_build(
+        self, int64_t worker, JoinLookup* lookup, MemoryAccount* account, WaitToken* token,
+    ) except -1 nogil:
+        cdef TableBuild* build
+        if qc_load(&self.build_state) != BUILD_PENDING:
+            return FINISHED
+        if self.build_some(worker, lookup, account):
+            return YIELDED
+        wait_set_add(&self.build_waiters, token)
+        build = <TableBuild*> qc_load_pointer(<void**> &self.build)
+        if qc_load(&self.build_state) != BUILD_PENDING or (build != NULL and table_build_has_work(build)):
+            return YIELDED
+        return BLOCKED
+
+    cdef int publish(self) except -1 nogil:
+        cdef JoinTable* table = table_build_take(self.build)
+        cdef bint done = False
         try:
             self.copy_bounds(table)
             done = True
@@ -182,11 +226,13 @@ cdef class JoinBridge:
             if not done:
                 owner_unref(<Owner*> table)
         qc_swap_pointer(<void**> &self.table, table)
-        qc_swap(&self.build_state, BUILD_PUBLISHED)
-        if barrier_is_empty(&self.probers):
-            self.drop_table()           # all probe drivers have left
-        wait_set_fire_all(&self.build_waiters)
+        if not qc_cas(&self.build_state, BUILD_PENDING, BUILD_PUBLISHED) or barrier_is_empty(&self.probers):
+            self.drop_table()           # a build driver stopped, or all probe drivers have left
         return 0
+
+    cdef void leave_build(self, Membership* member) noexcept nogil:
+        if barrier_leave(&self.builders, member) == 0:
+            table_build_free(<TableBuild*> qc_swap_pointer(<void**> &self.build, NULL))
 
     cdef int copy_bounds(self, const JoinTable* table) except -1 nogil:
         """Copy the data of key_bounds and index_kind, because the table belongs to the probe drivers."""
@@ -225,17 +271,12 @@ cdef class JoinBridge:
         return False
 
     cdef void lose_build(self, Membership* member) noexcept nogil:
-        cdef bint was_pending
         mutex_lock(&self.mutex)
-        was_pending = self.build_state == BUILD_PENDING
-        if was_pending:
-            qc_swap(&self.build_state, BUILD_LOST)
-        mutex_unlock(&self.mutex)
-        if was_pending:
-            # Only this driver uses the stores. No driver delivers to a lost build. And no table is being built, because
-            # that begins when all drivers have delivered.
+        # Once all drivers have delivered, the stores belong to the build.
+        if qc_cas(&self.build_state, BUILD_PENDING, BUILD_LOST) and self.n_stores < self.builders.n_members:
             self.drop_stores()
-        barrier_leave(&self.builders, member)
+        mutex_unlock(&self.mutex)
+        self.leave_build(member)
         wait_set_fire_all(&self.build_waiters)
 
     cdef int poll_table(self, WaitToken* token, JoinTable** table) except -1 nogil:

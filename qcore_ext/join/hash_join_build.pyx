@@ -1,4 +1,4 @@
-"""The sink of a join's build side. It collects rows, and the last of its drivers builds the table."""
+"""The sink of a join's build side. It collects rows, and its drivers build the table together."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -13,16 +13,21 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.stats cimport WAIT_FOR_PEERS
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
 from qcore_ext.join.bridge cimport JoinBridge
 from qcore_ext.join.kind cimport keeps_null_keys
 from qcore_ext.join.key_codes cimport rows_without_null
+from qcore_ext.join.table cimport JoinLookup, join_lookup_close, join_lookup_open
 from qcore_ext.rows.nested_rows cimport nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_keep_nested, column_store_new
 from qcore_ext.rows.widened_rows cimport column_store_widen
 
 from qcore_ext.ground.status import PlanError
+
+cdef enum:
+    HELPER_ROWS_MIN = 16384     # a driver with fewer rows does not wait to help with the build
 
 
 cdef class HashBuild(Operator):
@@ -61,7 +66,9 @@ cdef class HashBuild(Operator):
     cdef bint has_nested
     cdef bint null_key_seen
     cdef bint is_done
-    cdef bint has_left              # delivered or lost, so the barrier is left
+    cdef bint has_left              # the barrier of the build drivers is left
+    cdef int64_t worker             # its number in the build, once it has delivered
+    cdef JoinLookup lookup          # scratch for the build
 
     def __init__(self, str node_id, Account query_memory, JoinBridge bridge, key_names, payload_names):
         Operator.__init__(self, "HashBuild" if key_names else "NestedLoopBuild", node_id, query_memory)
@@ -236,23 +243,39 @@ cdef class HashBuild(Operator):
         return simd_kernels().mask_rows(flags, n, <uint32_t> start, rows)
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
-        if self.is_done or self.bridge.all_probers_left():
+        cdef int poll
+        if self.has_left or self.bridge.all_probers_left():
             return FINISHED
-        return NEEDS_INPUT
+        if not self.is_done:
+            return NEEDS_INPUT
+        poll = self.bridge.poll_build(self.worker, &self.lookup, self.account, token)
+        if poll == FINISHED:
+            self.leave_build()
+        elif poll == BLOCKED:
+            self.blocked_reason = WAIT_FOR_PEERS
+        return poll
 
     cdef int finish(self) except -1 nogil:
         cdef ColumnStore* store
+        cdef int64_t n_rows
         self.is_done = True
         if self.bridge.all_probers_left():
             return 0                # all probe drivers have left, so no table is needed; close leaves the barrier
         self.prepare()
         store = self.store
+        n_rows = store.n_rows
         self.store = NULL
-        self.bridge.deliver(
-            store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.memory, &self.membership
+        self.worker = self.bridge.deliver(
+            store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.memory
         )
-        self.has_left = True
         self.release()
+        if self.worker < 0 or (n_rows < HELPER_ROWS_MIN and self.worker < self.bridge.builders.n_members - 1):
+            self.leave_build()
+            return 0
+        join_lookup_open(&self.lookup, self.n_keys, self.account)
+        if self.bridge.is_small_build():
+            while self.bridge.build_some(self.worker, &self.lookup, self.account):
+                pass
         return 0
 
     cdef void abandon(self) noexcept nogil:
@@ -269,8 +292,14 @@ cdef class HashBuild(Operator):
             self.has_left = True
             self.bridge.lose_build(&self.membership)
 
+    cdef void leave_build(self) noexcept nogil:
+        self.has_left = True
+        self.bridge.leave_build(&self.membership)
+        self.release()
+
     cdef void release(self) noexcept nogil:
         owner_unref(<Owner*> self.store)
         self.store = NULL
         buffer_unref(self.scratch)
         self.scratch = NULL
+        join_lookup_close(&self.lookup)

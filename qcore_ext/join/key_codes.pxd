@@ -31,12 +31,18 @@ ctypedef struct KeyCoder:
 # Whether codes can be made of all columns. Possible types are integers, dates, decimals of 64 bits, floats and
 # booleans.
 cdef bint key_codable(Column** columns, int32_t n_columns) noexcept nogil
-# Measure flat key columns over all rows without a null key. Returns 1 if their ranges fit a code together; the coder
-# must then be freed. Otherwise returns 0, and only n_rows is set.
+# Prepare to measure the columns. The coder must then be freed.
+cdef int key_coder_open(KeyCoder* coder, Column** columns, int32_t n_columns) except -1 nogil
+# Find the smallest and the largest key of each part, among the rows start..start+n_rows without a null key. Several
+# threads may measure different rows.
 cdef int key_coder_measure(
-    KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
-    const MemoryAccount* account,
+    const KeyCoder* coder, Column** columns, int64_t start, int64_t n_rows,
+    uint64_t* bounds,           # OUT, 2 * n_parts + 1: the smallest keys, the largest keys, the number of rows
+    VectorScratch* scratch, Vector* vectors, const MemoryAccount* account,
 ) except -1 nogil
+# Lay the codes out for all rows that were measured. Returns False if their ranges do not fit a code together, or if no
+# row has all keys; only n_rows is then useful.
+cdef bint key_coder_fit(KeyCoder* coder, const uint64_t* bounds, int64_t n_bounds) noexcept nogil
 cdef void key_coder_free(KeyCoder* coder) noexcept nogil
 # Set flags[i] to 1 if row i has no null key and its keys are in the ranges; codes[i] is then its code. Otherwise
 # flags[i] is 0, and codes[i] is any number up to the largest code.

@@ -14,7 +14,7 @@ from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.words cimport Real, SmallInteger
 
 cdef uint64_t HIGH_FACTOR = 0x9E3779B97F4A7C15ULL       # odd, so that different numbers have different products
-cdef uint64_t HIGH_MAX = 0xFFFFFFFE                     # a number is stored plus one, in 32 bits
+cdef uint64_t HIGH_MAX = 0xFFFFFFFD                     # a number is stored plus one, in 32 bits, and is not NO_PLACE
 
 
 cdef void widen(const SmallInteger* values, int64_t n, uint64_t* out) noexcept nogil:
@@ -124,30 +124,48 @@ cdef int bit_length(uint64_t value) noexcept nogil:
     return n
 
 
-cdef int measure_all(
-    KeyCoder* coder, Column** columns, uint64_t* smallest, uint64_t* largest, VectorScratch* scratch, Vector* vectors,
-    const MemoryAccount* account,
+cdef int key_coder_open(KeyCoder* coder, Column** columns, int32_t n_columns) except -1 nogil:
+    cdef int32_t k
+    coder.parts = <KeyPart*> struct_new(n_columns * sizeof(KeyPart))
+    coder.n_parts = n_columns
+    coder.n_bits = 0
+    coder.n_rows = 0
+    coder.range = 0
+    for k in range(n_columns):
+        coder.parts[k].is_signed = is_signed(columns[k].type.phys)
+        coder.parts[k].is_real = columns[k].type.phys == PHYS_F32 or columns[k].type.phys == PHYS_F64
+    return 0
+
+
+cdef int key_coder_measure(
+    const KeyCoder* coder, Column** columns, int64_t start, int64_t n_rows, uint64_t* bounds, VectorScratch* scratch,
+    Vector* vectors, const MemoryAccount* account,
 ) except -1 nogil:
     cdef uint64_t words[VECTOR_ROWS]
     cdef uint8_t flags[VECTOR_ROWS]
-    cdef int64_t start, n
-    cdef int64_t n_rows = columns[0].n_rows
-    cdef int64_t i
+    cdef uint64_t* smallest = bounds
+    cdef uint64_t* largest = bounds + coder.n_parts
+    cdef int64_t end = start + n_rows
+    cdef int64_t n, i
+    cdef int64_t n_valid = 0
     cdef int32_t k
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+    for k in range(coder.n_parts):
+        smallest[k] = ~(<uint64_t> 0)
+        largest[k] = 0
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
         account_check(account)
         for k in range(coder.n_parts):
             column_load(columns[k], start, NULL, n, &scratch[k], &vectors[k])
         if rows_without_null(vectors, coder.n_parts, n, flags):
             for i in range(n):
-                coder.n_rows += flags[i]
+                n_valid += flags[i]
         else:
-            coder.n_rows += n
+            n_valid += n
         for k in range(coder.n_parts):
             measure_part(&coder.parts[k], patterns(&vectors[k], n, words), flags, n, &smallest[k], &largest[k])
         start += n
+    bounds[2 * coder.n_parts] = <uint64_t> n_valid
     return 0
 
 
@@ -158,46 +176,39 @@ cdef inline uint64_t high_bits(uint64_t code, int shift) noexcept nogil:
     return code >> (64 - shift) if shift > 0 else 0
 
 
-cdef int key_coder_measure(
-    KeyCoder* coder, Column** columns, int32_t n_columns, VectorScratch* scratch, Vector* vectors,
-    const MemoryAccount* account,
-) except -1 nogil:
-    cdef uint64_t* bounds = <uint64_t*> struct_new(2 * n_columns * sizeof(uint64_t))
+cdef bint key_coder_fit(KeyCoder* coder, const uint64_t* bounds, int64_t n_bounds) noexcept nogil:
+    cdef int32_t n_parts = coder.n_parts
+    cdef int64_t step = 2 * n_parts + 1
+    cdef KeyPart* part
     cdef uint64_t high = 0
-    cdef uint64_t flip
+    cdef uint64_t flip, smallest, largest
+    cdef int64_t b
     cdef int32_t k
-    cdef bint done = False
-    coder.parts = NULL
-    try:
-        coder.parts = <KeyPart*> struct_new(n_columns * sizeof(KeyPart))
-        coder.n_parts = n_columns
-        coder.n_bits = 0
-        coder.n_rows = 0
-        coder.range = 0
-        for k in range(n_columns):
-            coder.parts[k].is_signed = is_signed(columns[k].type.phys)
-            coder.parts[k].is_real = columns[k].type.phys == PHYS_F32 or columns[k].type.phys == PHYS_F64
-            bounds[k] = ~(<uint64_t> 0)
-        measure_all(coder, columns, bounds, bounds + n_columns, scratch, vectors, account)
-        for k in range(n_columns):
-            flip = (<uint64_t> 1) << 63 if coder.parts[k].is_signed else 0
-            coder.parts[k].minimum = bounds[k] ^ flip
-            coder.parts[k].range = bounds[n_columns + k] - bounds[k]
-            coder.parts[k].shift = coder.n_bits
-            if coder.n_bits < 64:
-                coder.range |= coder.parts[k].range << coder.n_bits
-            coder.n_bits += bit_length(coder.parts[k].range)
-            if coder.n_bits <= 96:
-                high |= high_bits(coder.parts[k].range, coder.parts[k].shift)
-        coder.is_wide = coder.n_bits > 64
-        if coder.is_wide:
-            coder.range = ~(<uint64_t> 0)
-        done = coder.n_bits <= 96 and high <= HIGH_MAX and coder.n_rows > 0
-    finally:
-        struct_free(bounds)
-        if not done:
-            key_coder_free(coder)
-    return done
+    coder.n_rows = 0
+    for b in range(n_bounds):
+        coder.n_rows += <int64_t> bounds[b * step + 2 * n_parts]
+    if coder.n_rows == 0:
+        return False
+    for k in range(n_parts):
+        part = &coder.parts[k]
+        smallest = ~(<uint64_t> 0)
+        largest = 0
+        for b in range(n_bounds):
+            smallest = min(smallest, bounds[b * step + k])
+            largest = max(largest, bounds[b * step + n_parts + k])
+        flip = (<uint64_t> 1) << 63 if part.is_signed else 0
+        part.minimum = smallest ^ flip
+        part.range = largest - smallest
+        part.shift = coder.n_bits
+        if coder.n_bits < 64:
+            coder.range |= part.range << coder.n_bits
+        coder.n_bits += bit_length(part.range)
+        if coder.n_bits <= 96:
+            high |= high_bits(part.range, part.shift)
+    coder.is_wide = coder.n_bits > 64
+    if coder.is_wide:
+        coder.range = ~(<uint64_t> 0)
+    return coder.n_bits <= 96 and high <= HIGH_MAX
 
 
 cdef void key_coder_free(KeyCoder* coder) noexcept nogil:

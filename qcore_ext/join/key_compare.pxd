@@ -13,3 +13,7 @@ cdef void keys_compare(
 cdef bint keys_equal(
     const Vector* vectors, Column** columns, const int32_t* key_columns, int32_t n_keys, uint32_t at, uint32_t row,
 ) noexcept nogil
+# Whether two rows of flat canonical key columns are equal.
+cdef bint rows_equal(
+    Column** columns, const int32_t* key_columns, int32_t n_keys, uint32_t row, uint32_t other,
+) noexcept nogil

@@ -80,3 +80,20 @@ cdef bint keys_equal(
     for k in range(n_keys):
         keys_compare(&vectors[k], columns[key_columns[k]], &at, &row, 1, &equal)
     return equal
+
+
+cdef bint rows_equal(
+    Column** columns, const int32_t* key_columns, int32_t n_keys, uint32_t row, uint32_t other,
+) noexcept nogil:
+    cdef Vector vector
+    cdef const Column* column
+    cdef uint32_t at = 0
+    cdef uint8_t equal = 1
+    cdef int32_t k
+    for k in range(n_keys):
+        column = columns[key_columns[k]]
+        vector.phys = column.type.phys
+        vector.values = <const char*> column.values + <int64_t> row * phys_width(vector.phys)
+        vector.validity = NULL
+        keys_compare(&vector, column, &at, &other, 1, &equal)
+    return equal

@@ -18,6 +18,14 @@ cdef Buffer* rank_words_new(MemoryAccount* account, uint64_t largest_code) excep
 cdef void rank_words_set(
     RankWord* words, uint64_t largest_code, const uint64_t* codes, const uint8_t* flags, int64_t n,
 ) noexcept nogil
+# The same for a bitmap without ranks: one word for 64 codes.
+cdef void rank_marks_set(
+    uint64_t* marks, uint64_t largest_code, const uint64_t* codes, const uint8_t* flags, int64_t n,
+) noexcept nogil
+# Add all codes of such a bitmap.
+cdef int rank_words_mark(
+    RankWord* words, uint64_t largest_code, const uint64_t* marks, const MemoryAccount* account,
+) except -1 nogil
 # Compute the ranks. Returns the number of codes.
 cdef int64_t rank_words_finish(
     RankWord* words, uint64_t largest_code, const MemoryAccount* account,

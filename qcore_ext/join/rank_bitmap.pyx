@@ -21,6 +21,27 @@ cdef void rank_words_set(
         words[codes[i] >> 6].bits |= (<uint64_t> flags[i]) << (codes[i] & 63)
 
 
+cdef void rank_marks_set(
+    uint64_t* marks, uint64_t largest_code, const uint64_t* codes, const uint8_t* flags, int64_t n,
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        qc_check(codes[i] <= largest_code, b"a code is within the range of codes")
+        marks[codes[i] >> 6] |= (<uint64_t> flags[i]) << (codes[i] & 63)
+
+
+cdef int rank_words_mark(
+    RankWord* words, uint64_t largest_code, const uint64_t* marks, const MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t n_words = <int64_t> (largest_code >> 6) + 1
+    cdef int64_t i
+    for i in range(n_words):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
+        words[i].bits |= marks[i]
+    return 0
+
+
 cdef int64_t rank_words_finish(
     RankWord* words, uint64_t largest_code, const MemoryAccount* account,
 ) except -1 nogil:

@@ -1,6 +1,6 @@
 """Join table: the build side of a join, as flat columns and an index from keys to rows.
 
-One thread builds it, then any number of drivers read it. The index is one of
+The drivers of the build side build it (table_build), then any number of drivers read it. The index is one of
 - ranks: keys whose codes have a small range (rank_bitmap), such as most primary keys;
 - codes: open addressing over the 64-bit codes of keys (key_codes), a cache line of slots at a time;
 - wide codes: the same over codes of up to 96 bits, if no key occurs twice or only its occurrence counts;
@@ -98,7 +98,7 @@ ctypedef struct JoinLookup:
     uint8_t* passed_flags
 
 
-cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # an empty table for join_table_build
+cdef JoinTable* join_table_new(MemoryAccount* account) except NULL nogil      # an empty table for table_build
 cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* account) except -1 nogil
 # Convert keys of the types `given` to the types `wanted`. For each key there must be a type to which both can be
 # widened.

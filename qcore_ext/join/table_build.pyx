@@ -1,7 +1,7 @@
-"""Build the index of a join table."""
+"""Build a join table: all drivers of the build side work on it together."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from qcore_ext.compute.row_hash cimport hash_vector
 from qcore_ext.data.batch cimport Batch, batch_unref
@@ -11,24 +11,37 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.schema cimport TYPE_NESTED, phys_width
 from qcore_ext.data.take cimport gather_validity, gather_width
+from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load, qc_swap
 from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.memory cimport (
-    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_fill,
+    CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
     owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
-from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
-from qcore_ext.ground.probe cimport LINE_SLOTS, RankWord, Slot
+from qcore_ext.ground.probe cimport RankWord, Slot
 from qcore_ext.ground.status cimport raise_execution
-from qcore_ext.join.table cimport (
-    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, INDEX_WIDE_CODES, JoinLookup, JoinTable, join_lookup_close,
-    join_lookup_load, join_lookup_open, join_table_new, find_first_slots,
+from qcore_ext.join.build_state cimport (
+    STEP_COPY, STEP_COUNT, STEP_END, STEP_GROUP, STEP_INSERT, STEP_MARK, STEP_ORDER, STEP_SCATTER, STEP_WRITE,
+    STEPS_MAX, BuildEntry, BuildStep, TableBuild,
 )
-from qcore_ext.join.key_codes cimport key_codable, key_coder_measure, key_codes, key_codes_wide, rows_without_null
-from qcore_ext.join.key_compare cimport keys_equal
+from qcore_ext.join.key_codes cimport (
+    key_codable, key_coder_fit, key_coder_free, key_coder_measure, key_coder_open, key_codes, key_codes_wide,
+    rows_without_null,
+)
+from qcore_ext.join.rank_bitmap cimport (
+    rank_marks_set, rank_words_finish, rank_words_mark, rank_words_new, rank_words_set,
+)
+from qcore_ext.join.slot_insert cimport (
+    group_deferred, group_partition, insert_deferred, insert_partition, place_groups,
+)
+from qcore_ext.join.table cimport (
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, INDEX_WIDE_CODES, JoinLookup, JoinTable, join_lookup_load,
+    join_table_new, find_first_slots,
+)
+from qcore_ext.rows.column_store cimport (
+    ColumnStore, column_store_column, column_store_copy, column_store_join,
+)
 from qcore_ext.rows.nested_rows cimport nested_concat
-from qcore_ext.join.rank_bitmap cimport rank_words_finish, rank_words_new, rank_words_set
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_column
 
 cdef extern from "native/huge_pages.h" nogil:
     void qc_advise_huge_pages(void* start, int64_t n_bytes)
@@ -58,390 +71,64 @@ cdef enum:
     ORDERED_ROWS_MIN = 32768
     ORDERED_GROUP_ROWS = 2
     ROWS_MAX = 0xFFFFFFF0       # row numbers have 32 bits, and the last one is NO_ROW
-    NO_SLOT = 0xFFFFFFFF
+    STRIPE_ROWS = 16384
+    STRIPES_MAX = 256
+    # Slots of a partition, or what its ranks take. Its slots and the lines that are read ahead are in half of a
+    # second-level cache. Many partitions make the writes of SCATTER miss the first-level cache and the TLB.
+    PARTITION_BYTES = 262144
+    PARTITIONS_MAX = 1024
 
 
-cdef int build_ranks(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
-    cdef int64_t n_rows = table.n_rows
-    cdef int64_t start, n
-    cdef int64_t n_groups
-    table.index = INDEX_RANKS
-    table.index_buffer = rank_words_new(table.account, table.coder.range)
-    table.words = <RankWord*> table.index_buffer.data
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        join_lookup_load(lookup, keys, start, NULL, n)
-        key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
-        rank_words_set(table.words, table.coder.range, lookup.codes, lookup.flags, n)
-        start += n
-    n_groups = rank_words_finish(table.words, table.coder.range, table.account)
-    table.n_groups = n_groups
-    table.unique = n_groups == table.coder.n_rows
-    if not table.existence_only:
-        group_rows_by_rank(table, lookup, keys, n_groups)
-    return 0
+# --- begin and end ---
 
-
-cdef int group_rows_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, int64_t n_groups) except -1 nogil:
-    """Group the rows by rank. If the build side is in key order, row numbers are not needed: the rank is the row."""
-    cdef Buffer* rows_buffer = buffer_new(table.account, table.coder.n_rows * 4)
-    cdef uint32_t* group_rows = <uint32_t*> rows_buffer.data
-    cdef uint32_t* cursors
-    cdef uint32_t moved = 0
-    cdef int64_t i
-    table.rows_buffer = rows_buffer
-    if table.unique:
-        moved = write_unique_rows(table, lookup, keys, group_rows)
-    else:
-        # cursors[rank + 1] is the position of the rank's next row. After the last row it is the start of the next
-        # group.
-        table.starts_buffer = buffer_new_zeroed(table.account, (n_groups + 2) * 4)
-        cursors = <uint32_t*> table.starts_buffer.data
-        count_by_rank(table, lookup, keys, cursors + 2)
-        for i in range(2, n_groups + 2):
-            if i % CHECK_ROWS == 0:
-                account_check(table.account)
-            cursors[i] += cursors[i - 1]
-            qc_check(cursors[i - 1] <= cursors[i] <= table.coder.n_rows, b"the starts of groups ascend")
-        moved = write_grouped_rows(table, lookup, keys, cursors + 1, group_rows)
-        table.group_starts = cursors
-    if moved == 0:
-        table.rows_buffer = NULL
-        buffer_unref(rows_buffer)
-    else:
-        table.group_rows = group_rows
-    return 0
-
-
-cdef int64_t ranks_of_vector(
-    JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, int64_t n,
-) except -1 nogil:
-    join_lookup_load(lookup, keys, start, NULL, n)
-    key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
-    lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
-    probe_kernels().ranks(table.words, lookup.codes, lookup.hits, lookup.n_hits, lookup.starts)
-    return lookup.n_hits
-
-
-cdef int64_t write_unique_rows(
-    JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* group_rows,
-) except -1 nogil:
-    """Write each row at the position of its rank. Returns 0 if each row's rank is its row number."""
-    cdef int64_t start, n, n_hits, i
-    cdef int64_t n_rows = table.n_rows
-    cdef uint32_t row
-    cdef uint32_t moved = 0
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        n_hits = ranks_of_vector(table, lookup, keys, start, n)
-        for i in range(n_hits):
-            row = <uint32_t> start + lookup.hits[i]
-            moved |= row ^ lookup.starts[i]
-            qc_check(lookup.starts[i] < table.coder.n_rows, b"a rank is below the number of keys")
-            group_rows[lookup.starts[i]] = row
-        start += n
-    return moved
-
-
-cdef int count_by_rank(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* counts) except -1 nogil:
-    cdef int64_t start, n, n_hits, i
-    cdef int64_t n_rows = table.n_rows
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        n_hits = ranks_of_vector(table, lookup, keys, start, n)
-        for i in range(n_hits):
-            counts[lookup.starts[i]] += 1
-        start += n
-    return 0
-
-
-cdef int64_t write_grouped_rows(
-    JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* cursors, uint32_t* group_rows,
-) except -1 nogil:
-    """Write each row into its rank's group. Returns 0 if each row's position is its row number."""
-    cdef int64_t start, n, n_hits, i
-    cdef int64_t n_rows = table.n_rows
-    cdef uint32_t row, position
-    cdef uint32_t moved = 0
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        n_hits = ranks_of_vector(table, lookup, keys, start, n)
-        for i in range(n_hits):
-            row = <uint32_t> start + lookup.hits[i]
-            position = cursors[lookup.starts[i]]
-            cursors[lookup.starts[i]] = position + 1
-            moved |= row ^ position
-            qc_check(position < table.coder.n_rows, b"a row's position is within its group")
-            group_rows[position] = row
-        start += n
-    return moved
-
-
-cdef int64_t insert_vector(
-    JoinTable* table, JoinLookup* lookup, int64_t first_row, int64_t n,
-    uint32_t* slot_of_row,      # OUT, or NULL
-) noexcept nogil:
-    """Count each flagged row in the slot of its key. The start of a slot is its first row. Returns the number of new
-    slots.
-    """
-    cdef Slot* slots = table.slots
-    cdef uint64_t mask = table.slot_mask
-    cdef const uint64_t* codes = lookup.codes
-    cdef bint hashed = table.index == INDEX_HASHES
-    cdef int64_t n_new = 0
-    cdef int64_t i
-    cdef uint64_t slot
-    for i in range(n):
-        if i + PREFETCH_ROWS < n:
-            qc_prefetch_write(&slots[lookup.slot_numbers[i + PREFETCH_ROWS]])
-        if lookup.flags[i]:
-            slot = lookup.slot_numbers[i] & ~(<uint64_t> LINE_SLOTS - 1)
-            while True:
-                qc_check(slot <= mask, b"a slot is one of the slots of the table")
-                qc_check(slots[slot].group.start < table.n_rows, b"the first row of a group is a row of the table")
-                if slots[slot].group.count == 0:
-                    slots[slot].key = codes[i]
-                    slots[slot].group.start = <uint32_t> (first_row + i)
-                    slots[slot].group.count = 1
-                    n_new += 1
-                    break
-                if slots[slot].key == codes[i] and (not hashed or keys_equal(
-                    lookup.keys, table.columns, table.key_columns, table.n_keys, <uint32_t> i, slots[slot].group.start
-                )):
-                    slots[slot].group.count += 1
-                    break
-                slot = (slot + 1) & mask
-            if slot_of_row != NULL:
-                slot_of_row[first_row + i] = <uint32_t> slot
-        elif slot_of_row != NULL:
-            slot_of_row[first_row + i] = <uint32_t> NO_SLOT
-    return n_new
-
-
-cdef int64_t insert_wide_vector(JoinTable* table, JoinLookup* lookup, int64_t first_row, int64_t n) noexcept nogil:
-    """Insert the flagged rows by their wide codes. Returns the number of rows whose key has a slot already."""
-    cdef Slot* slots = table.slots
-    cdef uint64_t mask = table.slot_mask
-    cdef const uint64_t* codes = lookup.codes
-    cdef const uint32_t* high = lookup.high_codes
-    cdef int64_t n_repeated = 0
-    cdef int64_t i
-    cdef uint64_t slot
-    for i in range(n):
-        if i + PREFETCH_ROWS < n:
-            qc_prefetch_write(&slots[lookup.slot_numbers[i + PREFETCH_ROWS]])
-        if not lookup.flags[i]:
-            continue
-        qc_check(high[i] != 0, b"the count of a slot that is taken is not 0")
-        slot = lookup.slot_numbers[i] & ~(<uint64_t> LINE_SLOTS - 1)
-        while slots[slot].group.count != 0 and (slots[slot].key != codes[i] or slots[slot].group.count != high[i]):
-            slot = (slot + 1) & mask
-        n_repeated += slots[slot].group.count != 0
-        if slots[slot].group.count == 0:
-            slots[slot].key = codes[i]
-            slots[slot].group.start = <uint32_t> (first_row + i)
-            slots[slot].group.count = high[i]
-    return n_repeated
-
-
-cdef void add_to_filter(JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:
-    """Set the bits of the flagged rows, whose numbers are in slot_numbers. Then make slots of the numbers."""
-    cdef uint32_t* numbers = lookup.slot_numbers
-    cdef uint32_t* filter = table.filter
-    cdef uint32_t mask = <uint32_t> table.slot_mask
-    cdef int64_t i
-    for i in range(n):
-        qc_check(numbers[i] <= table.filter_mask, b"a key's bit is one of the bits of the filter")
-        filter[numbers[i] >> 5] |= (<uint32_t> lookup.flags[i]) << (numbers[i] & 31)
-        numbers[i] &= mask
-
-
-cdef void find_build_slots(JoinTable* table, JoinLookup* lookup, int64_t n, bint hashed) noexcept nogil:
-    """Find the home slots of a vector's keys, and set their bits in the filter."""
-    if table.filter != NULL:
-        find_first_slots(lookup.codes, n, table.filter_mask, hashed, lookup.slot_numbers)
-        add_to_filter(table, lookup, n)
-    else:
-        find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)
-
-
-cdef int64_t insert_all(JoinTable* table, JoinLookup* lookup, Column** keys, uint32_t* slot_of_row) except -1 nogil:
-    """Insert all rows. Returns the number of groups."""
-    cdef bint hashed = table.index == INDEX_HASHES
-    cdef int64_t n_rows = table.n_rows
-    cdef int64_t n_groups = 0
-    cdef int64_t start, n
-    cdef int32_t k
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        join_lookup_load(lookup, keys, start, NULL, n)
-        if hashed:
-            rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags)
-            for k in range(lookup.n_keys):
-                hash_vector(&lookup.keys[k], n, k > 0, lookup.codes, table.account)
-        else:
-            key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
-        find_build_slots(table, lookup, n, hashed)
-        n_groups += insert_vector(table, lookup, start, n, slot_of_row)
-        start += n
-    return n_groups
-
-
-cdef bint insert_all_wide(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
-    """Insert all rows by their wide codes. Returns False if a key occurs twice and the table must know its rows."""
-    cdef int64_t n_rows = table.n_rows
-    cdef int64_t start, n
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        join_lookup_load(lookup, keys, start, NULL, n)
-        key_codes_wide(&table.coder, lookup.keys, n, lookup.codes, lookup.high_codes, lookup.flags)
-        find_build_slots(table, lookup, n, False)
-        if insert_wide_vector(table, lookup, start, n) > 0 and not table.existence_only:
-            return False
-        start += n
-    return True
-
-
-cdef int group_by_slot(JoinTable* table, const uint32_t* slot_of_row) except -1 nogil:
-    """Write the rows of each slot to group_rows, in the order of the slots. The rows of a slot ascend."""
-    cdef Slot* slots = table.slots
-    cdef int64_t n_slots = <int64_t> table.slot_mask + 1
-    cdef int64_t i
-    cdef uint32_t end = 0
-    cdef uint32_t* group_rows
-    table.rows_buffer = buffer_new(table.account, table.n_rows * 4)
-    group_rows = <uint32_t*> table.rows_buffer.data
-    for i in range(n_slots):
-        if i % CHECK_ROWS == 0:
-            account_check(table.account)
-        if slots[i].group.count != 0:
-            end += slots[i].group.count
-            slots[i].group.start = end
-    # From the last row to the first, so that the rows of a group ascend, and its start is the first row's position.
-    for i in range(table.n_rows - 1, -1, -1):
-        if i % CHECK_ROWS == 0:
-            account_check(table.account)
-        if slot_of_row[i] != <uint32_t> NO_SLOT:
-            qc_check(slot_of_row[i] <= table.slot_mask, b"a row's slot is a slot of the table")
-            slots[slot_of_row[i]].group.start -= 1
-            qc_check(slots[slot_of_row[i]].group.start < table.n_rows, b"a row's position is one of the rows")
-            group_rows[slots[slot_of_row[i]].group.start] = <uint32_t> i
-    table.group_rows = group_rows
-    return 0
-
-
-cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
-    """The number of slots of a table of so many rows."""
-    cdef int64_t n_slots = SLOTS_MIN
-    while n_slots < 3 * n_rows or (n_slots < 4 * n_rows and n_slots < SPARSE_SLOTS_MAX):
-        n_slots *= 2
-    return n_slots
-
-
-cdef int make_slots(JoinTable* table) except -1 nogil:
-    """Make empty slots, and a filter for them if it is useful."""
-    cdef int64_t n_slots = slots_of_rows(table.n_rows)
-    cdef int64_t filter_bits = n_slots * FILTER_BITS
-    table.index_buffer = buffer_new(table.account, n_slots * sizeof(Slot))
-    qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
-    bytes_fill(table.index_buffer.data, 0, table.index_buffer.size, table.account)
-    table.slots = <Slot*> table.index_buffer.data
-    table.slot_mask = <uint64_t> (n_slots - 1)
-    while filter_bits > max(n_slots, <int64_t> FILTER_BYTES_MAX * 8):
-        filter_bits //= 2
-    if n_slots > FILTER_SLOTS_MIN and filter_bits <= <int64_t> FILTER_BYTES_MAX * 8:
-        table.filter_buffer = buffer_new_zeroed(table.account, filter_bits // 8)
-        table.filter = <uint32_t*> table.filter_buffer.data
-        table.filter_mask = <uint64_t> (filter_bits - 1)
-    return 0
-
-
-cdef int build_slots(JoinTable* table, JoinLookup* lookup, Column** keys, int index) except -1 nogil:
-    cdef Buffer* slot_of_row = NULL
-    table.index = index
-    make_slots(table)
-    if table.existence_only:
-        insert_all(table, lookup, keys, NULL)
-        return 0
-    slot_of_row = buffer_new(table.account, table.n_rows * 4)
+cdef TableBuild* table_build_new(
+    ColumnStore** inputs, int64_t n_inputs, int64_t n_workers, const int32_t* key_columns, int32_t n_keys,
+    bint existence_only, bint track_matches, MemoryAccount* account,
+) except NULL nogil:
+    cdef TableBuild* build = <TableBuild*> struct_new(sizeof(TableBuild))
+    cdef bint done = False
     try:
-        table.n_groups = insert_all(table, lookup, keys, <uint32_t*> slot_of_row.data)
-        table.unique = table.n_groups == table.coder.n_rows
-        if not table.unique:
-            group_by_slot(table, <uint32_t*> slot_of_row.data)
+        build.account = <MemoryAccount*> owner_ref(<Owner*> account)
+        build.n_workers = n_workers
+        build.marks = <Buffer**> struct_new(n_workers * sizeof(Buffer*))
+        build.rows = column_store_join(inputs, n_inputs, account, &build.is_copied)
+        make_table(build, key_columns, n_keys, existence_only, track_matches)
+        prepare_keys(build)
+        build.inputs = <ColumnStore**> struct_new(n_inputs * sizeof(ColumnStore*))
+        memcpy(build.inputs, inputs, n_inputs * sizeof(ColumnStore*))
+        build.n_inputs = n_inputs
+        done = True
     finally:
-        buffer_unref(slot_of_row)
-    return 0
-
-
-cdef bint build_wide_slots(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
-    """Build slots of wide codes. Returns False, without slots, if a key occurs twice and the table must know its rows:
-    a slot's count is part of its code.
-    """
-    table.index = INDEX_WIDE_CODES
-    make_slots(table)
-    if insert_all_wide(table, lookup, keys):
-        table.n_groups = table.coder.n_rows
-        table.unique = not table.existence_only
-        return True
-    buffer_unref(table.index_buffer)
-    buffer_unref(table.filter_buffer)
-    table.index_buffer = NULL
-    table.filter_buffer = NULL
-    table.slots = NULL
-    table.filter = NULL
-    return False
-
-
-cdef int64_t count_rows_with_keys(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
-    cdef int64_t n_rows = table.n_rows
-    cdef int64_t total = 0
-    cdef int64_t start, n, i
-    start = 0
-    while start < n_rows:
-        n = min(<int64_t> VECTOR_ROWS, n_rows - start)
-        account_check(table.account)
-        join_lookup_load(lookup, keys, start, NULL, n)
-        if rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags):
-            for i in range(n):
-                total += lookup.flags[i]
-        else:
-            total += n
-        start += n
-    return total
-
-
-cdef int build_index(JoinTable* table, JoinLookup* lookup, Column** keys) except -1 nogil:
-    cdef int64_t n_slots = slots_of_rows(table.n_rows)
-    cdef uint64_t codes_max
-    if key_codable(keys, table.n_keys):
-        if key_coder_measure(&table.coder, keys, table.n_keys, lookup.scratch, lookup.keys, table.account):
-            if table.coder.is_wide:
-                if not build_wide_slots(table, lookup, keys):
-                    build_slots(table, lookup, keys, INDEX_HASHES)
-                return 0
-            n_slots = max(n_slots, min(2 * n_slots, <int64_t> SPARSE_SLOTS_MAX))
-            codes_max = max(<uint64_t> CODES_FREE, CODES_PER_SLOT_MAX * <uint64_t> n_slots)
-            if table.coder.range < codes_max:
-                return build_ranks(table, lookup, keys)
-            return build_slots(table, lookup, keys, INDEX_CODES)
+        if not done:
+            table_build_free(build)
+    if build.rows.n_rows == 0:
+        build.steps[0].kind = STEP_END
     else:
-        table.coder.n_rows = count_rows_with_keys(table, lookup, keys)
-    if table.coder.n_rows == 0:
-        return 0
-    return build_slots(table, lookup, keys, INDEX_HASHES)
+        build.steps[0].kind = STEP_COPY
+        build.steps[0].n_items = build.n_stripes
+    return build
+
+
+cdef int make_table(
+    TableBuild* build, const int32_t* key_columns, int32_t n_keys, bint existence_only, bint track_matches,
+) except -1 nogil:
+    cdef JoinTable* table
+    if build.rows.n_rows > <int64_t> ROWS_MAX:
+        return raise_execution(b"the build side of a join has more than 2**32 - 16 rows; build on the smaller input")
+    table = join_table_new(build.account)
+    build.table = table
+    table.n_rows = build.rows.n_rows
+    table.existence_only = existence_only
+    table.columns = <Column**> struct_new(build.rows.n_columns * sizeof(Column*) + 1)
+    table.n_columns = build.rows.n_columns
+    table.key_columns = <int32_t*> struct_new(n_keys * sizeof(int32_t) + 1)
+    table.n_keys = n_keys
+    memcpy(table.key_columns, key_columns, n_keys * sizeof(int32_t))
+    take_columns(table, build.rows)
+    if track_matches:
+        table.matched_buffer = buffer_new_zeroed(build.account, table.n_rows)
+        table.matched = <uint8_t*> table.matched_buffer.data
+    return 0
 
 
 cdef int take_columns(JoinTable* table, ColumnStore* store) except -1 nogil:
@@ -464,108 +151,629 @@ cdef int take_columns(JoinTable* table, ColumnStore* store) except -1 nogil:
     return 0
 
 
-cdef Column* column_in_order(const Column* column, const uint32_t* rows, MemoryAccount* account) except NULL nogil:
-    """A flat column whose row i is row rows[i] of `column`, which is flat and canonical."""
-    cdef Buffer* values
-    cdef uint8_t* validity
-    cdef uint8_t bits[VECTOR_BITMAP_BYTES]
-    cdef int64_t n_rows = column.n_rows
-    cdef int width = phys_width(column.type.phys)
-    cdef int64_t start, n
-    cdef bint done = False
-    cdef Column* made = column_new_flat(&column.type, n_rows, column.validity != NULL, account, &values, &validity)
-    try:
-        made.heap_owner = owner_ref(column.heap_owner)
-        start = 0
-        while start < n_rows:
-            n = min(<int64_t> VECTOR_ROWS, n_rows - start)
+cdef int prepare_keys(TableBuild* build) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef int32_t k
+    build.stripe_rows = max(<int64_t> STRIPE_ROWS, table.n_rows // STRIPES_MAX + 1)
+    build.stripe_rows = (build.stripe_rows + VECTOR_ROWS - 1) // VECTOR_ROWS * VECTOR_ROWS
+    build.n_stripes = (table.n_rows + build.stripe_rows - 1) // build.stripe_rows
+    if table.n_keys == 0 or table.n_rows == 0:
+        return 0
+    build.keys = <Column**> struct_new(table.n_keys * sizeof(Column*))
+    for k in range(table.n_keys):
+        build.keys[k] = table.columns[table.key_columns[k]]
+    build.has_codes = key_codable(build.keys, table.n_keys)
+    if build.has_codes:
+        key_coder_open(&table.coder, build.keys, table.n_keys)
+    build.bounds = <uint64_t*> struct_new(build.n_stripes * (2 * table.n_keys + 1) * sizeof(uint64_t))
+    return 0
+
+
+cdef void table_build_free(TableBuild* build) noexcept nogil:
+    if build == NULL:
+        return
+    drop_inputs(build)
+    drop_partitions(build)
+    drop_marks(build)
+    drop_ordered(build)
+    struct_free(build.marks)
+    struct_free(build.keys)
+    struct_free(build.bounds)
+    owner_unref(<Owner*> build.rows)
+    owner_unref(<Owner*> build.table)
+    owner_unref(<Owner*> build.account)
+    struct_free(build)
+
+
+cdef void drop_inputs(TableBuild* build) noexcept nogil:
+    cdef int64_t i
+    for i in range(build.n_inputs):
+        owner_unref(<Owner*> build.inputs[i])
+    build.n_inputs = 0
+    struct_free(build.inputs)
+    build.inputs = NULL
+
+
+cdef void drop_partitions(TableBuild* build) noexcept nogil:
+    buffer_unref(build.counts)
+    buffer_unref(build.entries)
+    struct_free(build.begins)
+    struct_free(build.n_deferred)
+    struct_free(build.group_begins)
+    build.counts = NULL
+    build.entries = NULL
+    build.begins = NULL
+    build.n_deferred = NULL
+    build.group_begins = NULL
+
+
+cdef void drop_marks(TableBuild* build) noexcept nogil:
+    cdef int64_t i
+    if build.marks == NULL:
+        return
+    for i in range(build.n_workers):
+        buffer_unref(build.marks[i])
+        build.marks[i] = NULL
+
+
+cdef void drop_ordered(TableBuild* build) noexcept nogil:
+    cdef int32_t i
+    if build.ordered == NULL:
+        return
+    for i in range(build.table.n_columns):
+        column_unref(build.ordered[i])
+    struct_free(build.ordered)
+    build.ordered = NULL
+
+
+cdef JoinTable* table_build_take(TableBuild* build) noexcept nogil:
+    cdef JoinTable* table = build.table
+    qc_check(build.steps[build.step].kind == STEP_END, b"a table is taken when it is complete")
+    build.table = NULL
+    return table
+
+
+# --- steps ---
+
+cdef bint table_build_has_work(const TableBuild* build) noexcept nogil:
+    cdef const BuildStep* step = &build.steps[qc_load(&build.step)]
+    return step.kind != STEP_END and qc_load(&step.next_item) < step.n_items
+
+
+cdef int table_build_work(
+    TableBuild* build, int64_t worker, JoinLookup* lookup, MemoryAccount* account,
+) except -1 nogil:
+    cdef BuildStep* step = &build.steps[qc_load(&build.step)]
+    cdef int64_t item
+    if not table_build_has_work(build):
+        return WORK_NONE
+    item = qc_fetch_add(&step.next_item, 1)
+    if item >= step.n_items:
+        return WORK_NONE
+    if step.kind == STEP_COPY:
+        copy_stripe(build, item, lookup, account)
+    elif step.kind == STEP_MARK:
+        mark_stripe(build, item, worker, lookup, account)
+    elif step.kind == STEP_WRITE:
+        write_stripe(build, item, lookup, account)
+    elif step.kind == STEP_COUNT:
+        count_stripe(build, item, lookup, account)
+    elif step.kind == STEP_SCATTER:
+        scatter_stripe(build, item, lookup, account)
+    elif step.kind == STEP_INSERT:
+        insert_partition(build, item, lookup, account)
+    elif step.kind == STEP_GROUP:
+        if build.table.index == INDEX_RANKS:
+            group_by_rank(build, item, account)
+        else:
+            group_partition(build, item, account)
+    else:
+        order_stripe(build, item, account)
+    if qc_fetch_add(&step.n_done, 1) + 1 < step.n_items:
+        return WORK_DONE
+    advance(build, step.kind, lookup, account)
+    return WORK_COMPLETE if build.steps[build.step].kind == STEP_END else WORK_ADVANCED
+
+
+cdef void start_step(TableBuild* build, int kind, int64_t n_items) noexcept nogil:
+    """Let the workers begin the next step. The caller did the last item of the one before, and no other thread works.
+    """
+    cdef int64_t next = build.step + 1
+    qc_check(next < STEPS_MAX, b"a build has no more steps than there is space for")
+    build.steps[next].kind = kind
+    build.steps[next].n_items = n_items
+    qc_swap(&build.step, next)
+
+
+cdef int advance(TableBuild* build, int kind, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    """Begin the step after one of this kind, or end the build."""
+    cdef JoinTable* table = build.table
+    if kind == STEP_COPY:
+        drop_inputs(build)
+        return choose_index(build, account)
+    if kind == STEP_MARK:
+        return finish_ranks(build, account)
+    if kind == STEP_WRITE:
+        finish_group_rows(build)
+    elif kind == STEP_COUNT:
+        number_entries(build)
+        start_step(build, STEP_SCATTER, build.n_stripes)
+        return 0
+    elif kind == STEP_SCATTER:
+        buffer_unref(build.counts)
+        build.counts = NULL
+        if table.index == INDEX_RANKS:
+            table.starts_buffer = buffer_new(account, (table.n_groups + 1) * 4)
+            table.group_starts = <uint32_t*> table.starts_buffer.data
+            table.group_starts[table.n_groups] = <uint32_t> table.coder.n_rows
+            return start_groups(build, account)
+        start_step(build, STEP_INSERT, build.n_partitions)
+        return 0
+    elif kind == STEP_INSERT:
+        return finish_slots(build, lookup, account)
+    elif kind == STEP_GROUP:
+        if table.index == INDEX_RANKS:
+            finish_group_rows(build)
+        else:
+            group_deferred(build)
+        drop_partitions(build)
+        if start_order(build, account):
+            return 0
+    elif kind == STEP_ORDER:
+        take_ordered(build)
+    return end_build(build)
+
+
+cdef int end_build(TableBuild* build) except -1 nogil:
+    drop_partitions(build)
+    start_step(build, STEP_END, 0)
+    return 0
+
+
+cdef inline int64_t stripe_end(const TableBuild* build, int64_t stripe) noexcept nogil:
+    return min(build.table.n_rows, (stripe + 1) * build.stripe_rows)
+
+
+# --- copy and measure ---
+
+cdef int copy_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    cdef int64_t start = stripe * build.stripe_rows
+    cdef int64_t n = stripe_end(build, stripe) - start
+    cdef int32_t n_keys = build.table.n_keys
+    cdef uint64_t* bounds
+    if not build.is_copied:
+        column_store_copy(build.rows, build.inputs, build.n_inputs, start, n, account)
+    if build.keys == NULL:
+        return 0
+    bounds = build.bounds + stripe * (2 * n_keys + 1)
+    if build.has_codes:
+        key_coder_measure(
+            &build.table.coder, build.keys, start, n, bounds, lookup.scratch, lookup.keys, account
+        )
+    else:
+        bounds[2 * n_keys] = count_rows_with_keys(build, start, n, lookup, account)
+    return 0
+
+
+cdef int64_t count_rows_with_keys(
+    TableBuild* build, int64_t start, int64_t n_rows, JoinLookup* lookup, MemoryAccount* account,
+) except -1 nogil:
+    cdef int64_t end = start + n_rows
+    cdef int64_t total = 0
+    cdef int64_t n
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
+        account_check(account)
+        join_lookup_load(lookup, build.keys, start, NULL, n)
+        if rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags):
+            total += simd_kernels().mask_count(lookup.flags, n)
+        else:
+            total += n
+        start += n
+    return total
+
+
+cdef int choose_index(TableBuild* build, MemoryAccount* account) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef int64_t n_slots = slots_of_rows(table.n_rows)
+    cdef uint64_t codes_max
+    cdef int64_t i
+    if build.keys == NULL:
+        table.index = INDEX_EVERY
+        table.unique = table.n_rows == 1
+        return end_build(build)
+    if build.has_codes:
+        build.has_codes = key_coder_fit(&table.coder, build.bounds, build.n_stripes)
+        if not build.has_codes:
+            key_coder_free(&table.coder)
+    else:
+        for i in range(build.n_stripes):
+            table.coder.n_rows += <int64_t> build.bounds[i * (2 * table.n_keys + 1) + 2 * table.n_keys]
+    if table.coder.n_rows == 0:
+        return end_build(build)
+    if not build.has_codes:
+        return start_slots(build, INDEX_HASHES, account)
+    if table.coder.is_wide:
+        return start_slots(build, INDEX_WIDE_CODES, account)
+    n_slots = max(n_slots, min(2 * n_slots, <int64_t> SPARSE_SLOTS_MAX))
+    codes_max = max(<uint64_t> CODES_FREE, CODES_PER_SLOT_MAX * <uint64_t> n_slots)
+    if table.coder.range >= codes_max:
+        return start_slots(build, INDEX_CODES, account)
+    table.index = INDEX_RANKS
+    table.index_buffer = rank_words_new(account, table.coder.range)
+    table.words = <RankWord*> table.index_buffer.data
+    start_step(build, STEP_MARK, build.n_stripes)
+    return 0
+
+
+# --- ranks ---
+
+cdef int mark_stripe(
+    TableBuild* build, int64_t stripe, int64_t worker, JoinLookup* lookup, MemoryAccount* account,
+) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef int64_t start = stripe * build.stripe_rows
+    cdef int64_t end = stripe_end(build, stripe)
+    cdef int64_t n
+    if build.n_stripes > 1 and build.marks[worker] == NULL:
+        build.marks[worker] = buffer_new_zeroed(account, <int64_t> ((table.coder.range >> 6) + 1) * sizeof(uint64_t))
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
+        account_check(account)
+        join_lookup_load(lookup, build.keys, start, NULL, n)
+        key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
+        if build.n_stripes > 1:
+            rank_marks_set(<uint64_t*> build.marks[worker].data, table.coder.range, lookup.codes, lookup.flags, n)
+        else:
+            rank_words_set(table.words, table.coder.range, lookup.codes, lookup.flags, n)
+        start += n
+    return 0
+
+
+cdef int finish_ranks(TableBuild* build, MemoryAccount* account) except -1 nogil:
+    """Number the codes, and begin to number the rows."""
+    cdef JoinTable* table = build.table
+    cdef int64_t i
+    for i in range(build.n_workers):
+        if build.marks[i] != NULL:
+            rank_words_mark(table.words, table.coder.range, <const uint64_t*> build.marks[i].data, account)
+    drop_marks(build)
+    table.n_groups = rank_words_finish(table.words, table.coder.range, account)
+    table.unique = table.n_groups == table.coder.n_rows
+    if table.existence_only:
+        return end_build(build)
+    if not table.unique:
+        return start_partitions(build, table.n_groups, 4 + 4 * (table.coder.n_rows // table.n_groups), account)
+    table.rows_buffer = buffer_new(account, table.coder.n_rows * 4)
+    table.group_rows = <uint32_t*> table.rows_buffer.data
+    start_step(build, STEP_WRITE, build.n_stripes)
+    return 0
+
+
+cdef int write_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    """Write each row at the position of its rank."""
+    cdef JoinTable* table = build.table
+    cdef uint32_t* group_rows = table.group_rows
+    cdef int64_t start = stripe * build.stripe_rows
+    cdef int64_t end = stripe_end(build, stripe)
+    cdef int64_t n, i
+    cdef uint32_t row
+    cdef uint32_t moved = 0
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
+        account_check(account)
+        locate_rows(build, lookup, start, n, account)
+        for i in range(lookup.n_hits):
+            row = <uint32_t> start + lookup.hits[i]
+            moved |= row ^ lookup.starts[i]
+            qc_check(lookup.starts[i] < table.coder.n_rows, b"a rank is below the number of keys")
+            group_rows[lookup.starts[i]] = row
+        start += n
+    if moved != 0:
+        qc_swap(&build.rows_moved, 1)
+    return 0
+
+
+cdef int finish_group_rows(TableBuild* build) except -1 nogil:
+    """If the build side is in the order of its keys, row numbers are not needed: a position is the row."""
+    cdef JoinTable* table = build.table
+    if build.rows_moved == 0:
+        table.group_rows = NULL
+        buffer_unref(table.rows_buffer)
+        table.rows_buffer = NULL
+    return 0
+
+
+# --- partitions ---
+
+cdef int locate_rows(
+    TableBuild* build, JoinLookup* lookup, int64_t start, int64_t n, MemoryAccount* account,
+) except -1 nogil:
+    """Find the rows of a vector that have keys (lookup.hits), their codes or hashes, and their places (lookup.starts):
+    ranks or home slots.
+    """
+    cdef JoinTable* table = build.table
+    cdef uint32_t* places = lookup.starts
+    cdef const uint32_t* hits = lookup.hits
+    cdef const uint32_t* slots = lookup.slot_numbers
+    cdef int64_t i
+    cdef int32_t k
+    join_lookup_load(lookup, build.keys, start, NULL, n)
+    if table.index == INDEX_HASHES:
+        rows_without_null(lookup.keys, lookup.n_keys, n, lookup.flags)
+        for k in range(lookup.n_keys):
+            hash_vector(&lookup.keys[k], n, k > 0, lookup.codes, account)
+    elif table.index == INDEX_WIDE_CODES:
+        key_codes_wide(&table.coder, lookup.keys, n, lookup.codes, lookup.high_codes, lookup.flags)
+    else:
+        key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
+    lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
+    if table.index == INDEX_RANKS:
+        probe_kernels().ranks(table.words, lookup.codes, hits, lookup.n_hits, places)
+        return 0
+    find_first_slots(lookup.codes, n, table.slot_mask, table.index == INDEX_HASHES, lookup.slot_numbers)
+    for i in range(lookup.n_hits):
+        places[i] = slots[hits[i]]
+    return 0
+
+
+cdef int start_partitions(
+    TableBuild* build, int64_t n_places, int64_t place_bytes, MemoryAccount* account,
+) except -1 nogil:
+    """Divide the places among partitions."""
+    build.shift = 0
+    while (
+        (place_bytes << (build.shift + 1) <= PARTITION_BYTES or n_places >> build.shift > PARTITIONS_MAX)
+        and <int64_t> 1 << build.shift < n_places
+    ):
+        build.shift += 1
+    build.n_partitions = ((n_places - 1) >> build.shift) + 1
+    build.begins = <int64_t*> struct_new((build.n_partitions + 1) * sizeof(int64_t))
+    build.n_deferred = <int64_t*> struct_new(build.n_partitions * sizeof(int64_t))
+    build.entries = buffer_new(account, build.table.coder.n_rows * <int64_t> sizeof(BuildEntry))
+    qc_advise_huge_pages(build.entries.data, build.entries.size)
+    build.counts = buffer_new_zeroed(account, build.n_stripes * build.n_partitions * <int64_t> sizeof(uint32_t))
+    if build.n_stripes == 1 and build.n_partitions == 1:
+        build.begins[1] = build.table.coder.n_rows
+        start_step(build, STEP_SCATTER, 1)
+    else:
+        start_step(build, STEP_COUNT, build.n_stripes)
+    return 0
+
+
+cdef int count_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    cdef uint32_t* counts = <uint32_t*> build.counts.data + stripe * build.n_partitions
+    cdef const uint32_t* places = lookup.starts
+    cdef int64_t start = stripe * build.stripe_rows
+    cdef int64_t end = stripe_end(build, stripe)
+    cdef int64_t n, i
+    cdef int shift = build.shift
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
+        account_check(account)
+        locate_rows(build, lookup, start, n, account)
+        for i in range(lookup.n_hits):
+            qc_check((places[i] >> shift) < build.n_partitions, b"a place belongs to a partition")
+            counts[places[i] >> shift] += 1
+        start += n
+    return 0
+
+
+cdef void number_entries(TableBuild* build) noexcept nogil:
+    """Replace the counts of rows by the position of the first of them among the entries."""
+    cdef uint32_t* counts = <uint32_t*> build.counts.data
+    cdef int64_t n = build.n_partitions
+    cdef uint32_t at = 0
+    cdef uint32_t here
+    cdef int64_t partition, stripe
+    for partition in range(n):
+        build.begins[partition] = at
+        for stripe in range(build.n_stripes):
+            here = counts[stripe * n + partition]
+            counts[stripe * n + partition] = at
+            at += here
+    build.begins[n] = at
+    qc_check(at == build.table.coder.n_rows, b"all rows with keys are in partitions")
+
+
+cdef int scatter_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    cdef uint32_t* next = <uint32_t*> build.counts.data + stripe * build.n_partitions
+    cdef BuildEntry* entries = <BuildEntry*> build.entries.data
+    cdef BuildEntry* entry
+    cdef const uint32_t* places = lookup.starts
+    cdef const uint32_t* hits = lookup.hits
+    cdef bint wide = build.table.index == INDEX_WIDE_CODES
+    cdef int64_t start = stripe * build.stripe_rows
+    cdef int64_t end = stripe_end(build, stripe)
+    cdef int64_t n, i
+    cdef int shift = build.shift
+    cdef uint32_t place
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
+        account_check(account)
+        locate_rows(build, lookup, start, n, account)
+        for i in range(lookup.n_hits):
+            place = places[i]
+            qc_check(next[place >> shift] < build.begins[(place >> shift) + 1], b"an entry is within its partition")
+            entry = &entries[next[place >> shift]]
+            next[place >> shift] += 1
+            entry.key = lookup.codes[hits[i]]
+            entry.row = <uint32_t> start + hits[i]
+            entry.place = lookup.high_codes[hits[i]] if wide else place
+        start += n
+    return 0
+
+
+# --- slots ---
+
+cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
+    """The number of slots of a table of so many rows."""
+    cdef int64_t n_slots = SLOTS_MIN
+    while n_slots < 3 * n_rows or (n_slots < 4 * n_rows and n_slots < SPARSE_SLOTS_MAX):
+        n_slots *= 2
+    return n_slots
+
+
+cdef int start_slots(TableBuild* build, int index, MemoryAccount* account) except -1 nogil:
+    """Allocate the slots, and a filter for them if it is useful."""
+    cdef JoinTable* table = build.table
+    cdef int64_t n_slots = slots_of_rows(table.n_rows)
+    cdef int64_t filter_bits = n_slots * FILTER_BITS
+    table.index = index
+    table.index_buffer = buffer_new(account, n_slots * sizeof(Slot))
+    qc_advise_huge_pages(table.index_buffer.data, table.index_buffer.size)
+    table.slots = <Slot*> table.index_buffer.data
+    table.slot_mask = <uint64_t> (n_slots - 1)
+    while filter_bits > max(n_slots, <int64_t> FILTER_BYTES_MAX * 8):
+        filter_bits //= 2
+    if n_slots > FILTER_SLOTS_MIN and filter_bits <= <int64_t> FILTER_BYTES_MAX * 8:
+        table.filter_buffer = buffer_new_zeroed(account, filter_bits // 8)
+        table.filter = <uint32_t*> table.filter_buffer.data
+        table.filter_mask = <uint64_t> (filter_bits - 1)
+    return start_partitions(build, n_slots, sizeof(Slot), account)
+
+
+cdef void drop_slots(JoinTable* table) noexcept nogil:
+    buffer_unref(table.index_buffer)
+    buffer_unref(table.filter_buffer)
+    table.index_buffer = NULL
+    table.filter_buffer = NULL
+    table.slots = NULL
+    table.filter = NULL
+
+
+cdef int finish_slots(TableBuild* build, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    cdef JoinTable* table = build.table
+    insert_deferred(build, lookup, account)
+    if table.existence_only:
+        return end_build(build)
+    if table.index == INDEX_WIDE_CODES:
+        if build.n_repeated > 0:
+            # The rows of a repeated key need the count of a slot.
+            drop_partitions(build)
+            drop_slots(table)
+            return start_slots(build, INDEX_HASHES, account)
+        build.n_groups = table.coder.n_rows
+    table.n_groups = build.n_groups
+    table.unique = table.n_groups == table.coder.n_rows
+    if table.unique:
+        return end_build(build)
+    place_groups(build)
+    return start_groups(build, account)
+
+
+# --- groups ---
+
+cdef int start_groups(TableBuild* build, MemoryAccount* account) except -1 nogil:
+    build.table.rows_buffer = buffer_new(account, build.table.coder.n_rows * 4)
+    build.table.group_rows = <uint32_t*> build.table.rows_buffer.data
+    start_step(build, STEP_GROUP, build.n_partitions)
+    return 0
+
+
+cdef int group_by_rank(TableBuild* build, int64_t partition, MemoryAccount* account) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef const BuildEntry* entries = <const BuildEntry*> build.entries.data
+    cdef uint32_t* starts = table.group_starts
+    cdef int64_t first = partition << build.shift
+    cdef int64_t last = min(table.n_groups, first + (<int64_t> 1 << build.shift))
+    cdef int64_t begin = build.begins[partition]
+    cdef int64_t end = build.begins[partition + 1]
+    cdef uint32_t at = <uint32_t> begin
+    cdef uint32_t moved = 0
+    cdef uint32_t rank
+    cdef int64_t i
+    for i in range(first, last):
+        starts[i] = 0
+    for i in range(begin, end):
+        starts[entries[i].place] += 1
+    account_check(account)
+    for i in range(first, last):
+        at += starts[i]
+        starts[i] = at
+    qc_check(at == end, b"the groups of a partition have all of its rows")
+    for i in range(end - 1, begin - 1, -1):
+        if i % CHECK_ROWS == 0:
             account_check(account)
-            gather_width(column.values, n_rows, width, rows + start, n, values.data + start * width)
-            if validity != NULL:
-                gather_validity(column.validity, n_rows, rows + start, n, bits)
-                memcpy(validity + start // 8, bits, (n + 7) // 8)
-            start += n
-        done = True
-    finally:
-        if not done:
-            column_unref(made)
-    return made
+        rank = entries[i].place
+        qc_check(first <= rank < last, b"a rank is one of its partition")
+        starts[rank] -= 1
+        qc_check(begin <= starts[rank] < end, b"a row's position is within its partition")
+        table.group_rows[starts[rank]] = entries[i].row
+        moved |= starts[rank] ^ entries[i].row
+    if moved != 0:
+        qc_swap(&build.rows_moved, 1)
+    return 0
 
 
-cdef int order_rows_by_group(JoinTable* table) except -1 nogil:
-    """Put the rows of each group next to each other, so that a probe reads one part of each column and no row numbers.
+# --- order ---
+
+cdef bint start_order(TableBuild* build, MemoryAccount* account) except -1 nogil:
+    """Begin to put the rows of each group next to each other, so that a probe reads one part of each column and no row
+    numbers. Returns False if that is not useful.
 
     With 250,000 keys of four rows each, 5 million probe rows take 0.7 of the time.
     """
-    cdef Column* ordered
+    cdef JoinTable* table = build.table
+    cdef Buffer* values
+    cdef uint8_t* validity
     cdef int32_t i
-    if table.n_rows < ORDERED_ROWS_MIN or table.n_rows < ORDERED_GROUP_ROWS * table.n_groups:
-        return 0
+    if table.group_rows == NULL or table.n_rows < ORDERED_ROWS_MIN:
+        return False
+    if table.n_rows < ORDERED_GROUP_ROWS * table.n_groups:
+        return False
     if table.coder.n_rows < table.n_rows or table.matched != NULL:
-        return 0                    # the rows without a key, and all rows of an outer join, are read in their own order
+        return False                # the rows without a key, and all rows of an outer join, are read in their own order
     for i in range(table.n_columns):
         if table.columns[i].encoding != FLAT or table.columns[i].storage != STORE_CANONICAL:
-            return 0
+            return False
+    build.ordered = <Column**> struct_new(table.n_columns * sizeof(Column*) + 1)
     for i in range(table.n_columns):
-        ordered = column_in_order(table.columns[i], table.group_rows, table.account)
-        column_unref(table.columns[i])
-        table.columns[i] = ordered
-    table.group_rows = NULL
+        build.ordered[i] = column_new_flat(
+            &table.columns[i].type, table.n_rows, table.columns[i].validity != NULL, account, &values, &validity
+        )
+        build.ordered[i].heap_owner = owner_ref(table.columns[i].heap_owner)
+    start_step(build, STEP_ORDER, build.n_stripes)
+    return True
+
+
+cdef int order_stripe(TableBuild* build, int64_t stripe, MemoryAccount* account) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef const Column* column
+    cdef Column* ordered
+    cdef uint8_t bits[VECTOR_BITMAP_BYTES]
+    cdef int64_t start = stripe * build.stripe_rows
+    cdef int64_t end = stripe_end(build, stripe)
+    cdef int64_t n
+    cdef int32_t i
+    cdef int width
+    while start < end:
+        n = min(<int64_t> VECTOR_ROWS, end - start)
+        account_check(account)
+        for i in range(table.n_columns):
+            column = table.columns[i]
+            ordered = build.ordered[i]
+            width = phys_width(column.type.phys)
+            gather_width(
+                column.values, table.n_rows, width, table.group_rows + start, n, <char*> ordered.values + start * width
+            )
+            if ordered.validity != NULL:
+                gather_validity(column.validity, table.n_rows, table.group_rows + start, n, bits)
+                memcpy(<uint8_t*> ordered.validity + start // 8, bits, (n + 7) // 8)
+        start += n
+    return 0
+
+
+cdef int take_ordered(TableBuild* build) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef Column* unordered
+    cdef int32_t i
+    for i in range(table.n_columns):
+        unordered = table.columns[i]
+        table.columns[i] = build.ordered[i]
+        build.ordered[i] = unordered
+    drop_ordered(build)
     buffer_unref(table.rows_buffer)
     table.rows_buffer = NULL
+    table.group_rows = NULL
     return 0
-
-
-cdef int build_whole(JoinTable* table, ColumnStore* store, bint track_matches) except -1 nogil:
-    cdef JoinLookup lookup
-    cdef Column** keys = NULL
-    cdef int32_t i
-    memset(&lookup, 0, sizeof(JoinLookup))
-    take_columns(table, store)
-    if track_matches:
-        table.matched_buffer = buffer_new_zeroed(table.account, table.n_rows)
-        table.matched = <uint8_t*> table.matched_buffer.data
-    if table.n_rows == 0:
-        return 0
-    if table.n_keys == 0:
-        table.index = INDEX_EVERY
-        table.unique = table.n_rows == 1
-        return 0
-    try:
-        keys = <Column**> struct_new(table.n_keys * sizeof(Column*))
-        for i in range(table.n_keys):
-            keys[i] = table.columns[table.key_columns[i]]
-        join_lookup_open(&lookup, table.n_keys, table.account)
-        build_index(table, &lookup, keys)
-        if table.group_rows != NULL and not table.unique:
-            order_rows_by_group(table)
-    finally:
-        join_lookup_close(&lookup)
-        struct_free(keys)
-    return 0
-
-
-cdef JoinTable* join_table_build(
-    ColumnStore* store, const int32_t* key_columns, int32_t n_keys, bint existence_only, bint track_matches,
-    MemoryAccount* account,
-) except NULL nogil:
-    cdef JoinTable* table
-    cdef bint done = False
-    if store.n_rows > <int64_t> ROWS_MAX:
-        raise_execution(b"the build side of a join has more than 2**32 - 16 rows; build on the smaller input")
-        return NULL
-    table = join_table_new(account)
-    try:
-        table.n_rows = store.n_rows
-        table.existence_only = existence_only
-        table.columns = <Column**> struct_new(store.n_columns * sizeof(Column*) + 1)
-        table.n_columns = store.n_columns
-        table.key_columns = <int32_t*> struct_new(n_keys * sizeof(int32_t) + 1)
-        table.n_keys = n_keys
-        memcpy(table.key_columns, key_columns, n_keys * sizeof(int32_t))
-        build_whole(table, store, track_matches)
-        done = True
-    finally:
-        if not done:
-            owner_unref(<Owner*> table)
-    return table

@@ -1,6 +1,6 @@
 """Column store: rows that an operator keeps, column by column, in growing canonical buffers.
 
-One driver fills a store, without locks. When all drivers have finished, the stores are concatenated into one. Its
+One driver fills a store, without locks. When all drivers have finished, they copy the stores into one together. Its
 columns are flat, so a row is a position in them.
 
 Strings stay views into the heaps of their input columns, and the store keeps these heaps alive. If only a small share
@@ -41,8 +41,17 @@ cdef ColumnStore* column_store_new(MemoryAccount* account, const DataType* types
 cdef int column_store_append(
     ColumnStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil
-# A store with all rows of the parts, in order. If only one part has rows, the result is a new reference to that part.
-cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil
+# A store for all rows of the parts, in order. Its rows are undefined until column_store_copy has copied them. If only
+# one part has rows, the result is a new reference to that part, and is_part[0] is True.
+cdef ColumnStore* column_store_join(
+    ColumnStore** parts, int64_t n_parts, MemoryAccount* account,
+    bint* is_part,              # OUT
+) except NULL nogil
+# Copy the rows start..start+n of a store that column_store_join made. `start` is a multiple of 8. Several threads may
+# copy different rows.
+cdef int column_store_copy(
+    ColumnStore* store, ColumnStore** parts, int64_t n_parts, int64_t start, int64_t n, const MemoryAccount* account,
+) except -1 nogil
 # Keep a batch with the nested columns of rows that column_store_append appends. Takes a new reference to `part`.
 cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nogil
 # Column i, whose type must not be nested, as a flat column over all rows. The column may outlive the store. After this

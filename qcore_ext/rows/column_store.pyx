@@ -170,57 +170,13 @@ cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nog
     return owner_list_add(store.nested, part)
 
 
-cdef int copy_part(
-    StoreColumn* column, const StoreColumn* part, int64_t at, int64_t n, const MemoryAccount* account,
-) except -1 nogil:
-    cdef const uint8_t* bits
-    cdef uint8_t* out
-    cdef int64_t i
-    qc_check((at + n) * column.width <= column.values.size, b"the rows of a part are within the concatenated store")
-    qc_check(n * column.width <= part.values.size, b"a part's values have all of its rows")
-    bytes_copy(column.values.data + at * column.width, part.values.data, n * column.width, account)
-    if column.heaps != NULL:
-        owner_list_add(column.heaps, <Owner*> part.heaps)
-    if part.validity != NULL:
-        bits = <const uint8_t*> part.validity.data
-        out = <uint8_t*> column.validity.data
-        for i in range(n):
-            if i % CHECK_ROWS == 0:
-                account_check(account)
-            if not bit_get(bits, i):
-                bit_clear(out, at + i)
-    return 0
-
-
-cdef int copy_parts(ColumnStore* store, ColumnStore** parts, int64_t n_parts, int64_t n_rows) except -1 nogil:
-    cdef StoreColumn* column
-    cdef int64_t part, kept
-    cdef int64_t at = 0
-    cdef int32_t i
-    reserve(store, n_rows)
-    for part in range(n_parts):
-        if parts[part].n_rows == 0:
-            continue
-        qc_check(parts[part].n_columns == store.n_columns, b"the parts of a store have the same columns")
-        for i in range(store.n_columns):
-            column = &store.columns[i]
-            if parts[part].columns[i].validity != NULL and column.validity == NULL:
-                column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
-                bytes_fill(column.validity.data, 0xFF, column.validity.size, store.account)
-            copy_part(column, &parts[part].columns[i], at, parts[part].n_rows, store.account)
-        at += parts[part].n_rows
-        if parts[part].nested != NULL:
-            for kept in range(parts[part].nested.n_items):
-                column_store_keep_nested(store, parts[part].nested.items[kept])
-    qc_check(at == n_rows, b"a concatenated store has the rows of all parts")
-    store.n_rows = n_rows
-    return 0
-
-
-cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, MemoryAccount* account) except NULL nogil:
+cdef ColumnStore* column_store_join(
+    ColumnStore** parts, int64_t n_parts, MemoryAccount* account, bint* is_part,
+) except NULL nogil:
     cdef ColumnStore* store
+    cdef StoreColumn* column
     cdef int64_t n_rows = 0
-    cdef int64_t part
+    cdef int64_t part, at
     cdef int64_t largest = 0
     cdef bint done = False
     cdef DataType* types
@@ -229,7 +185,8 @@ cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, Memo
         n_rows += parts[part].n_rows
         if parts[part].n_rows > parts[largest].n_rows:
             largest = part
-    if parts[largest].n_rows == n_rows:
+    is_part[0] = parts[largest].n_rows == n_rows
+    if is_part[0]:
         return <ColumnStore*> owner_ref(<Owner*> parts[largest])
     # A driver without a batch does not know the types. The part with the most rows knows them.
     types = <DataType*> struct_new(parts[largest].n_columns * sizeof(DataType) + 1)
@@ -240,12 +197,75 @@ cdef ColumnStore* column_store_concat(ColumnStore** parts, int64_t n_parts, Memo
     finally:
         struct_free(types)
     try:
-        copy_parts(store, parts, n_parts, n_rows)
+        reserve(store, n_rows)
+        store.n_rows = n_rows
+        for part in range(n_parts):
+            if parts[part].n_rows == 0:
+                continue
+            qc_check(parts[part].n_columns == store.n_columns, b"the parts of a store have the same columns")
+            for i in range(store.n_columns):
+                column = &store.columns[i]
+                if parts[part].columns[i].validity != NULL and column.validity == NULL:
+                    column.validity = buffer_new(account, bitmap_bytes(store.capacity))
+                if column.heaps != NULL:
+                    owner_list_add(column.heaps, <Owner*> parts[part].columns[i].heaps)
+            if parts[part].nested != NULL:
+                for at in range(parts[part].nested.n_items):
+                    column_store_keep_nested(store, parts[part].nested.items[at])
         done = True
     finally:
         if not done:
             owner_unref(<Owner*> store)
     return store
+
+
+cdef int copy_part(
+    StoreColumn* column, const StoreColumn* part, int64_t at, int64_t start, int64_t n, const MemoryAccount* account,
+) except -1 nogil:
+    """Copy rows start..start+n of a part to the rows from `at` on. Validity bits that are nulls are cleared."""
+    cdef const uint8_t* bits
+    cdef uint8_t* out
+    cdef int64_t i
+    qc_check((at + n) * column.width <= column.values.size, b"the rows of a part are within the concatenated store")
+    qc_check((start + n) * column.width <= part.values.size, b"a part's values have all of its rows")
+    bytes_copy(
+        column.values.data + at * column.width, part.values.data + start * column.width, n * column.width, account
+    )
+    if part.validity != NULL:
+        bits = <const uint8_t*> part.validity.data
+        out = <uint8_t*> column.validity.data
+        for i in range(n):
+            if i % CHECK_ROWS == 0:
+                account_check(account)
+            if not bit_get(bits, start + i):
+                bit_clear(out, at + i)
+    return 0
+
+
+cdef int column_store_copy(
+    ColumnStore* store, ColumnStore** parts, int64_t n_parts, int64_t start, int64_t n, const MemoryAccount* account,
+) except -1 nogil:
+    cdef StoreColumn* column
+    cdef int64_t end = start + n
+    cdef int64_t first = 0          # the store's row that is the part's first
+    cdef int64_t part, at, n_here
+    cdef int32_t i
+    qc_check(start % 8 == 0 and 0 <= start <= end <= store.n_rows, b"the copied rows begin at a byte of the bitmaps")
+    for i in range(store.n_columns):
+        column = &store.columns[i]
+        if column.validity != NULL:
+            bytes_fill(column.validity.data + start // 8, 0xFF, (end + 7) // 8 - start // 8, account)
+    for part in range(n_parts):
+        at = max(start, first)
+        n_here = min(end, first + parts[part].n_rows) - at
+        if n_here > 0:
+            for i in range(store.n_columns):
+                if store.columns[i].type.id != TYPE_NESTED:
+                    copy_part(
+                        &store.columns[i], &parts[part].columns[i], at, at - first, n_here, account
+                    )
+        first += parts[part].n_rows
+    return 0
 
 
 cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil:

@@ -1,0 +1,241 @@
+"""Insert the entries of a join table's build into its slots, by partitions, and group the rows of equal keys."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from qcore_ext.ground.atomic cimport qc_fetch_add
+from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, bytes_fill, struct_new
+from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
+from qcore_ext.ground.probe cimport LINE_SLOTS, Slot
+from qcore_ext.data.column cimport VECTOR_ROWS
+from qcore_ext.join.build_state cimport NO_PLACE, BuildEntry, TableBuild
+from qcore_ext.join.key_codes cimport key_codes_wide
+from qcore_ext.join.key_compare cimport rows_equal
+from qcore_ext.join.table cimport (
+    INDEX_HASHES, INDEX_WIDE_CODES, JoinLookup, JoinTable, find_first_slots, join_lookup_load,
+)
+
+
+cdef void add_to_filter(JoinTable* table, uint32_t* numbers, int64_t n) noexcept nogil:
+    """Set the bits of the numbers. Then make slots of them. Other partitions' bits are in other words."""
+    cdef uint32_t* filter = table.filter
+    cdef uint32_t mask = <uint32_t> table.slot_mask
+    cdef int64_t i
+    for i in range(n):
+        qc_check(numbers[i] <= table.filter_mask, b"a key's bit is one of the bits of the filter")
+        filter[numbers[i] >> 5] |= (<uint32_t> 1) << (numbers[i] & 31)
+        numbers[i] &= mask
+
+
+cdef int64_t insert_entries(
+    const JoinTable* table, BuildEntry* entries, const uint32_t* homes, int64_t n, uint64_t end, int64_t* n_deferred,
+) noexcept nogil:
+    """Count each entry in the slot of its key below `end`. The start of a slot is its first row. Returns the number of
+    new slots.
+    """
+    cdef Slot* slots = table.slots
+    cdef Slot* slot
+    cdef bint hashed = table.index == INDEX_HASHES
+    cdef int64_t n_new = 0
+    cdef int64_t i
+    cdef uint64_t at
+    for i in range(n):
+        if i + PREFETCH_ROWS < n:
+            qc_prefetch_write(&slots[homes[i + PREFETCH_ROWS]])
+        at = homes[i] & ~(<uint64_t> LINE_SLOTS - 1)
+        while at < end:
+            slot = &slots[at]
+            if slot.group.count == 0:
+                slot.key = entries[i].key
+                slot.group.start = entries[i].row
+                slot.group.count = 1
+                n_new += 1
+                break
+            if slot.key == entries[i].key and (not hashed or rows_equal(
+                table.columns, table.key_columns, table.n_keys, entries[i].row, slot.group.start
+            )):
+                slot.group.count += 1
+                break
+            at += 1
+        if at < end:
+            entries[i].place = <uint32_t> at
+        else:
+            entries[i].place = <uint32_t> NO_PLACE
+            n_deferred[0] += 1
+    return n_new
+
+
+cdef int64_t insert_wide_entries(
+    const JoinTable* table, BuildEntry* entries, const uint32_t* homes, int64_t n, uint64_t end, int64_t* n_deferred,
+) noexcept nogil:
+    """Insert the entries by their wide codes. Returns the number of those whose key has a slot already."""
+    cdef Slot* slots = table.slots
+    cdef int64_t n_repeated = 0
+    cdef int64_t i
+    cdef uint64_t at
+    for i in range(n):
+        if i + PREFETCH_ROWS < n:
+            qc_prefetch_write(&slots[homes[i + PREFETCH_ROWS]])
+        qc_check(entries[i].place != 0, b"the count of a slot that is taken is not 0")
+        at = homes[i] & ~(<uint64_t> LINE_SLOTS - 1)
+        while at < end and slots[at].group.count != 0 and (
+            slots[at].key != entries[i].key or slots[at].group.count != entries[i].place
+        ):
+            at += 1
+        if at == end:
+            entries[i].place = <uint32_t> NO_PLACE
+            n_deferred[0] += 1
+        elif slots[at].group.count != 0:
+            n_repeated += 1
+        else:
+            slots[at].key = entries[i].key
+            slots[at].group.start = entries[i].row
+            slots[at].group.count = entries[i].place
+    return n_repeated
+
+
+cdef int insert_partition(
+    TableBuild* build, int64_t partition, JoinLookup* lookup, MemoryAccount* account,
+) except -1 nogil:
+    cdef JoinTable* table = build.table
+    cdef BuildEntry* entries = <BuildEntry*> build.entries.data
+    cdef uint64_t first = <uint64_t> partition << build.shift
+    cdef uint64_t end = first + (<uint64_t> 1 << build.shift)
+    cdef int64_t at = build.begins[partition]
+    cdef int64_t last = build.begins[partition + 1]
+    cdef int64_t* n_deferred = &build.n_deferred[partition]
+    cdef int64_t found = 0
+    cdef int64_t n, i
+    cdef bint hashed = table.index == INDEX_HASHES
+    cdef bint wide = table.index == INDEX_WIDE_CODES
+    qc_check(end <= table.slot_mask + 1, b"the slots of a partition are slots of the table")
+    bytes_fill(&table.slots[first], 0, <int64_t> ((end - first) * sizeof(Slot)), account)
+    while at < last:
+        n = min(<int64_t> VECTOR_ROWS, last - at)
+        account_check(account)
+        for i in range(n):
+            lookup.codes[i] = entries[at + i].key
+        if table.filter != NULL:
+            find_first_slots(lookup.codes, n, table.filter_mask, hashed, lookup.slot_numbers)
+            add_to_filter(table, lookup.slot_numbers, n)
+        else:
+            find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)
+        if wide:
+            found += insert_wide_entries(table, entries + at, lookup.slot_numbers, n, end, n_deferred)
+        else:
+            found += insert_entries(table, entries + at, lookup.slot_numbers, n, end, n_deferred)
+        at += n
+    if wide:
+        qc_fetch_add(&build.n_repeated, found)
+    else:
+        qc_fetch_add(&build.n_groups, found)
+    return 0
+
+
+cdef int insert_deferred(TableBuild* build, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
+    """Insert the entries for which the slots of their partition did not suffice. All others are in their slots."""
+    cdef JoinTable* table = build.table
+    cdef BuildEntry* entries = <BuildEntry*> build.entries.data
+    cdef Slot* slots = table.slots
+    cdef bint hashed = table.index == INDEX_HASHES
+    cdef bint wide = table.index == INDEX_WIDE_CODES
+    cdef uint32_t home, count
+    cdef int64_t partition, i
+    cdef uint64_t at
+    for partition in range(build.n_partitions):
+        if build.n_deferred[partition] == 0:
+            continue
+        account_check(account)
+        for i in range(build.begins[partition], build.begins[partition + 1]):
+            if entries[i].place != <uint32_t> NO_PLACE:
+                continue
+            count = 1
+            if wide:
+                join_lookup_load(lookup, build.keys, entries[i].row, NULL, 1)
+                key_codes_wide(&table.coder, lookup.keys, 1, lookup.codes, lookup.high_codes, lookup.flags)
+                count = lookup.high_codes[0]
+            find_first_slots(&entries[i].key, 1, table.slot_mask, hashed, &home)
+            at = home & ~(<uint64_t> LINE_SLOTS - 1)
+            while slots[at].group.count != 0 and not (
+                slots[at].key == entries[i].key and (not wide or slots[at].group.count == count)
+                and (not hashed or rows_equal(
+                    table.columns, table.key_columns, table.n_keys, entries[i].row, slots[at].group.start
+                ))
+            ):
+                at = (at + 1) & table.slot_mask
+            if slots[at].group.count == 0:
+                slots[at].key = entries[i].key
+                slots[at].group.start = entries[i].row
+                slots[at].group.count = count
+                build.n_groups += not wide
+            elif wide:
+                build.n_repeated += 1
+            else:
+                slots[at].group.count += 1
+            entries[i].place = <uint32_t> at
+    return 0
+
+
+cdef int place_groups(TableBuild* build) except -1 nogil:
+    """Find where the groups of each partition's slots begin among the rows. They are in the order of the slots."""
+    cdef const BuildEntry* entries = <const BuildEntry*> build.entries.data
+    cdef int64_t* rows
+    cdef int64_t at = 0
+    cdef int64_t partition, i, here
+    build.group_begins = <int64_t*> struct_new(build.n_partitions * sizeof(int64_t))
+    rows = build.group_begins
+    for partition in range(build.n_partitions):
+        rows[partition] += build.begins[partition + 1] - build.begins[partition] - build.n_deferred[partition]
+        if build.n_deferred[partition] > 0:
+            for i in range(build.begins[partition], build.begins[partition + 1]):
+                if entries[i].place >> build.shift != partition:
+                    rows[entries[i].place >> build.shift] += 1
+    for partition in range(build.n_partitions):
+        here = rows[partition]
+        rows[partition] = at
+        at += here
+    qc_check(at == build.table.coder.n_rows, b"each row with a key is in a group")
+    return 0
+
+
+cdef inline void put_row(JoinTable* table, uint32_t place, uint32_t row) noexcept nogil:
+    qc_check(place <= table.slot_mask, b"a row's slot is a slot of the table")
+    table.slots[place].group.start -= 1
+    qc_check(table.slots[place].group.start < table.coder.n_rows, b"a row's position is one of the rows")
+    table.group_rows[table.slots[place].group.start] = row
+
+
+cdef int group_partition(TableBuild* build, int64_t partition, MemoryAccount* account) except -1 nogil:
+    """Write the rows of each group. From the last row to the first, so that the rows of a group ascend, and its start
+    is the first row's position.
+    """
+    cdef JoinTable* table = build.table
+    cdef const BuildEntry* entries = <const BuildEntry*> build.entries.data
+    cdef Slot* slots = table.slots
+    cdef int64_t first = partition << build.shift
+    cdef uint32_t end = <uint32_t> build.group_begins[partition]
+    cdef int64_t i
+    cdef uint32_t place
+    for i in range(first, first + (<int64_t> 1 << build.shift)):
+        if slots[i].group.count != 0:
+            end += slots[i].group.count
+            slots[i].group.start = end
+    account_check(account)
+    for i in range(build.begins[partition + 1] - 1, build.begins[partition] - 1, -1):
+        if i % CHECK_ROWS == 0:
+            account_check(account)
+        place = entries[i].place
+        if place >> build.shift == partition:
+            put_row(table, place, entries[i].row)
+    return 0
+
+
+cdef void group_deferred(TableBuild* build) noexcept nogil:
+    cdef const BuildEntry* entries = <const BuildEntry*> build.entries.data
+    cdef int64_t partition, i
+    for partition in range(build.n_partitions):
+        if build.n_deferred[partition] == 0:
+            continue
+        for i in range(build.begins[partition + 1] - 1, build.begins[partition] - 1, -1):
+            if entries[i].place >> build.shift != partition:
+                put_row(build.table, entries[i].place, entries[i].row)
