@@ -47,6 +47,22 @@ def test_q2_keys_that_come_after_the_places_were_made() -> None:
     group(pa.array(np.concatenate(parts) * STEP))
 
 
+def test_q2_a_partial_step_that_starts_again() -> None:
+    """The places of earlier groups are forgotten with the groups, though the same keys come again."""
+    rng = np.random.default_rng(35)
+    few = rng.permutation(np.tile(np.arange(2000), 64))[: 60 * 2048]
+    more = np.arange(3000, 3000 + 2048)  # with these there are too many groups for another batch
+    keys = np.concatenate([few, more, few[::-1], more, few])
+    table = pa.table({"k": keys * STEP})
+    schema = pa.schema([("k", pa.int64()), ("n", pa.int64())])
+    operator = HashAggregation(
+        "agg", Account(), None, 1, [("count", -1, -1, False)], "partial", Schema(schema), partial_groups_max=4096
+    )
+    got = pa.Table.from_batches(run_chain([operator], table.to_batches(max_chunksize=2048)), schema)
+    assert len(got) > len(more) + 2000
+    assert_same_rows(got.group_by("k").aggregate([("n", "sum")]), table.group_by("k").aggregate([([], "count_all")]))
+
+
 def test_q2_null_and_zero() -> None:
     """Both have the same word. The places are made of the one, of the other, and of both."""
     for first, later in (([None], [0]), ([0], [None]), ([None, 0], [STEP]), ([None, STEP], [0])):

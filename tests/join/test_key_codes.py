@@ -78,6 +78,18 @@ def test_values_in_and_beside_the_range(type_: pa.DataType) -> None:
     assert bounds == (None if pa.types.is_floating(type_) else [(min(here), max(here))])
 
 
+@pytest.mark.parametrize("type_", [pa.int64(), pa.uint64(), pa.int16()], ids=str)
+@pytest.mark.parametrize("at", [0, 20_000, 39_999])
+def test_the_range_of_all_stripes(type_: pa.DataType, at: int) -> None:
+    """40,000 rows are measured in three pieces; each may have the smallest or the largest key."""
+    for extreme in (0, 32_767):
+        numbers = np.arange(40_000) % 1000 + 100
+        numbers[at] = extreme
+        build = pa.table({"k": pa.array(numbers, type_)})
+        assert index_and_bounds(build, ["k"])[1] == [(min(extreme, 100), max(extreme, 1099))]
+        assert ids_of_matches(build, build.slice(at, 1), ["k"]) == [(0, at)]
+
+
 @pytest.mark.parametrize("n_rows", [0, 1, 2047, 2048, 2049])
 def test_several_keys_in_one_code(n_rows: int) -> None:
     """Fields of eight, seven and ten bits, with negative values and nulls in each."""

@@ -63,3 +63,15 @@ def test_only_whether_a_key_occurs(kind: str) -> None:
     found = np.concatenate([batch["p"].to_numpy() for batch in batches])
     occurs = np.isin(probe, build)
     np.testing.assert_array_equal(found, probe[occurs if kind == "left_semi" else ~occurs])
+
+
+@pytest.mark.parametrize("drivers", [2, 3])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_codes_of_several_drivers(copies: int, drivers: int) -> None:
+    """Each driver sets the bits of its rows in a bitmap of its own."""
+    keys = np.tile(np.random.default_rng(drivers).permutation(60_000) * 3, copies)
+    build = pa.table({"b": keys, "row": np.arange(len(keys))})
+    probe = pa.table({"p": np.arange(0, 180_000, 2)})
+    batches = hash_join(probe, build, "inner", ["p"], ["b"], drivers, 2000)
+    got = sorted(row for batch in batches for row in batch["row"].to_pylist())
+    assert got == np.flatnonzero(keys % 2 == 0).tolist()

@@ -1,6 +1,7 @@
-"""Rows kept column by column: grown, joined with other drivers' rows, strings copied or held. SPEC Q2.
+"""Rows kept column by column: grown, copied to one store with other drivers' rows, strings copied or held. SPEC Q2.
 
-A sort keeps its rows in such a store, one a driver; its output has every column of every row.
+A sort keeps its rows in such a store, one a driver; its output has every column of every row. A join copies the rows of
+all drivers to one store.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from joins import hash_join
 from sorted_rows import sort, take_rows
 
 import qcore
@@ -45,6 +47,28 @@ def test_q2_the_first_null_may_come_in_any_part(first_null: int) -> None:
     x = pa.array([None if i == first_null else i for i in range(9000)])
     for n_drivers in (1, 2, 4):
         check_kept(pa.table({"x": x, "y": x.cast(pa.string())}), n_drivers)
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+@pytest.mark.parametrize("n_rows", [1, 7, 9001, 40_003])
+def test_q2_every_type_of_several_drivers_in_one_store(type: pa.DataType, n_rows: int) -> None:
+    """Each row of the build side is found by its number. A part begins at any bit of a validity bitmap."""
+    for null_share, n_drivers in ((0.0, 2), (0.3, 3)):
+        table = random_table(54, n_rows, {"x": type}, null_share=null_share)
+        table = table.append_column("row", pa.array(np.arange(n_rows) * 2**40))
+        probe = pa.table({"id": table["row"]})
+        batches = hash_join(probe, table, "inner", ["id"], ["row"], n_drivers, 1000)
+        assert_same_rows(pa.Table.from_batches(batches).select(["x", "row"]), table)
+
+
+def test_q2_rows_after_the_last_null_are_valid() -> None:
+    """The last byte of a bitmap is written, whatever the memory held before."""
+    ids = pa.array(np.arange(40_003) * 2**40)
+    for first_nulls in (40_003, 1):
+        x = pa.array(np.arange(40_003), mask=np.arange(40_003) < first_nulls)
+        build = pa.table({"k": ids, "x": x})
+        batches = hash_join(pa.table({"id": ids}), build, "inner", ["id"], ["k"], 2, 1000)
+        assert sum(batch["x"].null_count for batch in batches) == first_nulls
 
 
 @pytest.mark.parametrize("type", ENCODED_TYPES, ids=str)
