@@ -2,11 +2,20 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from qcore_ext.data.column cimport VECTOR_ROWS, Column, StringView, Vector
+from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, phys_width
 from qcore_ext.ground.check cimport qc_check_rows
+from qcore_ext.ground.prefetch cimport qc_prefetch_range
 from qcore_ext.ground.words cimport Real, Unsigned
 from qcore_ext.rows.long_text cimport views_equal
+
+cdef enum:
+    # Rows between the prefetch of a build side's view or text and their comparison. Without it each row waits for one
+    # cache miss after the other; the comparison takes 40 % of a join by a million texts.
+    VIEWS_AHEAD = 32
+    TEXTS_AHEAD = 16
+    TEXT_BYTES_AHEAD = 128
+
 
 cdef void compare_words(
     const Unsigned* here, const Unsigned* there, const uint32_t* at, const uint32_t* rows, int64_t n, uint8_t* equal,
@@ -37,12 +46,25 @@ cdef void compare_reals(
         equal[i] &= a == b or (a != a and b != b)
 
 
+cdef inline void fetch_text(const StringView* view) noexcept nogil:
+    if view.length > VIEW_INLINE_BYTES:
+        qc_prefetch_range(view.pointer, min(<int64_t> view.length, <int64_t> TEXT_BYTES_AHEAD))
+
+
 cdef void compare_views(
     const StringView* here, const StringView* there, const uint32_t* at, const uint32_t* rows, int64_t n,
     uint8_t* equal,
 ) noexcept nogil:
     cdef int64_t i
+    for i in range(min(n, <int64_t> VIEWS_AHEAD)):
+        qc_prefetch_range(<const char*> &there[rows[i]], sizeof(StringView))
+    for i in range(min(n, <int64_t> TEXTS_AHEAD)):
+        fetch_text(&there[rows[i]])
     for i in range(n):
+        if i + VIEWS_AHEAD < n:
+            qc_prefetch_range(<const char*> &there[rows[i + VIEWS_AHEAD]], sizeof(StringView))
+        if i + TEXTS_AHEAD < n:
+            fetch_text(&there[rows[i + TEXTS_AHEAD]])
         equal[i] = equal[i] and views_equal(&here[at[i]], &there[rows[i]])
 
 
