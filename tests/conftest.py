@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,14 +105,28 @@ def held_by_engine() -> dict[str, int]:
     return {name: counts[name] for name in ("structs", "buffers", "reserved_bytes") if counts[name]}
 
 
+@functools.cache
+def plan_caches() -> weakref.WeakSet[Any]:
+    """All plan caches there are, and those that sessions will make: to look for them among all objects takes long."""
+    from qcore.session.plan_cache import PlanCache
+
+    caches = weakref.WeakSet(held for held in gc.get_objects() if isinstance(held, PlanCache))
+    initialize = PlanCache.__init__
+
+    def note(self: PlanCache, *args: Any, **kwargs: Any) -> None:
+        initialize(self, *args, **kwargs)
+        caches.add(self)
+
+    PlanCache.__init__ = note  # type: ignore[method-assign]
+    return caches
+
+
 def drop_kept_plans() -> None:
     """Empty the plan caches of sessions that live on, such as those of a module: lowered plans hold the engine's
     schemas and programs.
     """
     if "qcore.session.plan_cache" in sys.modules:
-        from qcore.session.plan_cache import PlanCache
-
-        for cache in [held for held in gc.get_objects() if isinstance(held, PlanCache)]:
+        for cache in list(plan_caches()):
             cache.clear()
 
 
@@ -124,12 +140,15 @@ def settles(condition: object) -> bool:
     assert callable(condition)
     deadline = time.monotonic() + SETTLE_SECONDS
     pause = 0.0005
+    young_only = True  # most tests leave garbage that is young; a whole collection takes 10 ms
     while condition():
         if time.monotonic() > deadline:
             return False
-        gc.collect()
-        time.sleep(pause)
-        pause = min(2 * pause, 0.01)
+        gc.collect(1 if young_only else 2)
+        if not young_only:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+        young_only = False
     return True
 
 

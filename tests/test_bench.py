@@ -38,6 +38,7 @@ def run(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
     return done.stdout, {row["name"]: row for row in json.loads(figures.read_text())["rows"]}
 
 
+@pytest.mark.sweep
 def test_queries_beside_other_engines(tmp_path: Path) -> None:
     """B2: all engines give DuckDB's answers to TPC-H from tables in memory, from files, and on other writers' files."""
     only = ("tpch arrow q1", "tpch parquet q0", "plan cache", "written by pyarrow")
@@ -52,6 +53,7 @@ def test_queries_beside_other_engines(tmp_path: Path) -> None:
     assert {"TPC-H, tables in memory (10)", "TPC-H, Parquet (9)", "TPC-H Q1, Q6 by six writers (2)"} <= set(shown)
 
 
+@pytest.mark.sweep
 def test_single_operators_beside_other_engines(tmp_path: Path) -> None:
     """B2: every row of the table runs, with equal answers, and has its target beside it."""
     only = ("join", "group", "text", "two", "filter", "scan", "sort", "top", "partition")

@@ -154,6 +154,7 @@ def test_duckdb_answers_as_the_page_says(row: dict[str, str], duck_tables: duckd
 
 
 @pytest.mark.skipif(spark_obstacle() is not None, reason=str(spark_obstacle()))
+@pytest.mark.sweep
 def test_spark_answers_as_the_page_says(spark: Any, conf: Any) -> None:
     conf("spark.sql.session.timeZone", "UTC")
     for name, table in TABLES.items():

@@ -45,6 +45,7 @@ PREDICATES = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("expr", "sql"), PREDICATES, ids=[sql for _, sql in PREDICATES])
 def test_predicates_select_what_duckdb_does(expr, sql, n):

@@ -62,7 +62,7 @@ def best_seconds_to_stop(expr: Expr, most: float) -> float:
     return seconds
 
 
-@pytest.mark.parametrize("name", every(12, sorted(set(scalar_functions()) - set(NOT_CALLED))))
+@pytest.mark.parametrize("name", every(24, sorted(set(scalar_functions()) - set(NOT_CALLED))))
 def test_v7_functions_look_often(name: str) -> None:
     """V7: each function of docs/FUNCTIONS.md runs, and never longer than SECONDS_MAX between two looks."""
     most = LONGER[name][0] if name in LONGER else SECONDS_MAX
@@ -110,7 +110,9 @@ HUGE_CALLS = (
 HUGE_QUERIES = [f"select count({expression}) from t" for expression in HUGE_CALLS]
 
 
-@pytest.mark.parametrize("sql", [*HUGE_QUERIES, "select count(*) from t where length(s) > 9 and s not like '%nee%le'"])
+@pytest.mark.parametrize(
+    "sql", every(4, [*HUGE_QUERIES, "select count(*) from t where length(s) > 9 and s not like '%nee%le'"])
+)
 def test_v7_kernels_look_by_bytes_of_text(sql: str) -> None:
     """V7: a vector of long texts takes long, so looks depend on bytes."""
     seconds = []
@@ -146,7 +148,7 @@ LONG_CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", LONG_CALLS)
+@pytest.mark.parametrize("name", every(4, LONG_CALLS))
 def test_v7_long_calls_of_functions_stop(name: str) -> None:
     """V7: the number of looks grows with the work. The query can end at each of them, and leaves nothing."""
     sql, least = LONG_CALLS[name]
@@ -194,7 +196,7 @@ LONG_CONSTANTS = (
 )
 
 
-@pytest.mark.parametrize("sql", LONG_CONSTANTS)
+@pytest.mark.parametrize("sql", every(3, LONG_CONSTANTS))
 def test_v7_a_constant_that_takes_long_is_given_up(sql: str) -> None:
     """V7: a driver computes it while it binds its operators, and the query can be cancelled meanwhile."""
     began = time.process_time()

@@ -154,6 +154,7 @@ def test_slots_with_a_filter(key_kind: str, shares: list[float], repeats: int, w
 PAYLOAD = {"s": pa.string(), "f": pa.bool_(), "d": pa.decimal128(38, 3), "t": pa.int16()}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("key_kind", ["ranks", "wide", "three", "text", "pair"])
 @pytest.mark.parametrize("n_keys", [30_000, 20_001, 16_384, 1_000], ids=lambda n: f"{n} keys")
 @pytest.mark.parametrize("kind", ["inner", "left", "right"])

@@ -59,6 +59,7 @@ def tables(tmp_path: Path) -> dict[str, Any]:
     return {"facts": str(tmp_path / "facts.parquet"), "few": few, "names": names}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", QUERIES)
 def test_fewer_row_groups_and_the_same_rows(

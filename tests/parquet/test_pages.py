@@ -24,6 +24,7 @@ CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 TYPES = {"a": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2), "b": pa.bool_()}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", CODECS)
 def test_codecs(tmp_path: Path, codec: str, version: str) -> None:
@@ -77,7 +78,7 @@ def test_bytes_that_are_not_text(tmp_path: Path) -> None:
 
 
 # The first seed, and the one after the last.
-SEEDS = [(0, 300), pytest.param(300, 10_300, marks=pytest.mark.sweep)]
+SEEDS = [(0, 100), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((100, 300), (300, 10_300)))]
 
 
 @pytest.mark.timeout(600)

@@ -39,6 +39,7 @@ def rows(null_share: float, n_distinct: int | None) -> pa.Table:
     return random_table(1, N_ROWS, TYPES, null_share, n_distinct=few)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_distinct", [None, 30])
 @pytest.mark.parametrize("null_share", [0.0, 0.15])
 @pytest.mark.parametrize("version", ["V1", "V2"])

@@ -13,6 +13,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
+from sweeps import every
 
 NAN, INF = math.nan, math.inf
 NUMBERS = [Decimal("1.5"), None, Decimal("-9.9"), Decimal("1.5"), Decimal(0), Decimal(2)]
@@ -126,7 +127,7 @@ NESTED = {
 REFUSED: dict[tuple[str, str], str] = {}
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", every(4, COLUMNS))
 def test_q3_a_type_goes_everywhere(name: str) -> None:
     """Q3: the answer is DuckDB's, or the type is refused and listed above."""
     column = COLUMNS[name]

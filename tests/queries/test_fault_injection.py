@@ -15,6 +15,7 @@ from operator_plans import CASES, LEFT, RIGHT, random_rows
 from qcore import Cancelled, PlanBuilder, QcoreError
 from qcore.session.task import Task
 from qcore_ext.ground.fault import SITES, Faults
+from sweeps import every
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -62,7 +63,7 @@ def run(name: str, drivers: int, site: str | None = None, nth: int = 1) -> Fault
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", every(3, CASES))
 def test_any_site_may_fail(name: str, drivers: int) -> None:
     """D9, D8."""
     passes = run(name, drivers).passes
@@ -77,7 +78,7 @@ def test_any_site_may_fail(name: str, drivers: int) -> None:
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", every(3, CASES))
 def test_d9_any_structure_may_fail_while_a_run_is_made(name: str, drivers: int) -> None:
     """D9: operators that were created in part are freed too. conftest.py checks that."""
     case = CASES[name]

@@ -21,6 +21,7 @@ from reading import read_in_thread
 from oracle import assert_same_rows
 from qcore import Cancelled, Session, Timeout
 from qcore_ext.ground.fault import Faults
+from sweeps import every
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -129,7 +130,7 @@ def run(name: str, site: str | None = None, nth: int = 1) -> tuple[Faults, int |
             return faults, None
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", every(4, CASES))
 def test_v7_long_loops_look_whether_they_are_stopped(name: str) -> None:
     """V7, D9: the number of looks grows with the work. The query can end at each look, and leaves nothing."""
     counted, n_rows = run(name)

@@ -112,17 +112,17 @@ def test_there_are_99_and_13(small_tpcds: Suite, ssb: Suite) -> None:
     assert list(ssb.queries) == SSB
 
 
-@pytest.mark.parametrize("query", every(3, TPCDS))
+@pytest.mark.parametrize("query", every(8, TPCDS))
 def test_tpcds(query: str, larger_tpcds: Suite) -> None:
     larger_tpcds.check(query, drivers=2)
 
 
-@pytest.mark.parametrize(("drivers", "query"), every(5, [*((1, q) for q in FAIR_PART), *((8, q) for q in TPCDS[::2])]))
+@pytest.mark.parametrize(("drivers", "query"), every(12, [*((1, q) for q in FAIR_PART), *((8, q) for q in TPCDS[::2])]))
 def test_tpcds_with_drivers(query: str, drivers: int, small_tpcds: Suite) -> None:
     small_tpcds.check(query, drivers)
 
 
-@pytest.mark.parametrize(("batch_rows", "query"), every(5, BATCHES))
+@pytest.mark.parametrize(("batch_rows", "query"), every(12, BATCHES))
 def test_tpcds_with_batch_sizes(query: str, batch_rows: int, small_tpcds: Suite) -> None:
     small_tpcds.check(query, 2, batch_rows)
 
@@ -164,7 +164,7 @@ def racers(suites: object, data: None) -> Callable[[str], tuple[qcore.Session, q
 
 
 @pytest.mark.parametrize(
-    ("suite", "query"), every(4, [(suite, query) for suite, queries in RACED for query in queries])
+    ("suite", "query"), every(10, [(suite, query) for suite, queries in RACED for query in queries])
 )
 def test_plans_of_tables_in_memory(
     suite: str, query: str, racers: Callable[[str], tuple[qcore.Session, qcore.Session, dict[str, str]]]

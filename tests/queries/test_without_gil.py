@@ -13,6 +13,7 @@ import pytest
 
 import qcore
 from qcore import PlanBuilder, col
+from sweeps import every
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -77,7 +78,7 @@ def no_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_switches")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(2, CASES))
 def test_h1_operators_need_no_gil(case: str) -> None:
     """H1: what runs between two batches that cross from or to Python takes the GIL nowhere."""
     build, name = CASES[case]

@@ -18,6 +18,7 @@ COUNT = [Call("count", -1, pa.int64(), len)]
 WIDE = pa.decimal128(38, 10)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", [*KEY_TYPES, pa.null()], ids=str)
 @pytest.mark.parametrize("n_rows", [*SIZES, 9000])
 def test_q2_every_type_beside_a_wide_one(type: pa.DataType, n_rows: int) -> None:

@@ -14,6 +14,7 @@ from qcore.errors import PlanError
 from random_tables import KEY_TYPES, SIZES, random_table
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_q2_every_type(type: pa.DataType, direction: tuple[bool, bool]) -> None:

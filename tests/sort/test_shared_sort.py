@@ -16,6 +16,7 @@ from qcore_testing.operators import run_chain
 from random_tables import SIZES, random_table
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", [*SIZES, 20_000])
 @pytest.mark.parametrize("n_drivers", [2, 3, 8])
 def test_q2_shares_of_all_sizes(n_rows: int, n_drivers: int) -> None:
@@ -63,6 +64,7 @@ TYPES = {
 }  # fmt: skip
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("threads", [2])
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
 @pytest.mark.parametrize("keys", [["i"], ["f"], ["s"], ["b", "w"], ["n", "i"], ["s", "n"], ["b", "n", "f"], ["w", "s"]])

@@ -18,6 +18,7 @@ from oracle import assert_same_rows
 from qcore.errors import Cancelled, ExecutionError, PlanError, Timeout
 from qcore.spark.distributed_query import StageLoop
 from qcore.spark.exchange import DIRECTORY_CONF
+from sweeps import every
 
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
 
@@ -51,7 +52,9 @@ def no_folders(parent: Path) -> bool:
     return list(parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("query", [GROUPED, JOINED, "select k, x from t where x < 20 order by x desc limit 7"])
+@pytest.mark.parametrize(
+    "query", every(3, [GROUPED, JOINED, "select k, x from t where x < 20 order by x desc limit 7"])
+)
 def test_files(spark: Any, files: dict[str, str], parent: Path, query: str) -> None:
     result = qcore.sql(query, files, on=spark)
     here = qcore.sql(query, files, threads=2)

@@ -20,6 +20,7 @@ from qcore.errors import Cancelled, ExecutionError, QcoreError, Timeout
 from qcore.spark import carriers, distributed_query, transport
 from qcore.spark.carriers import CARRIER_CONF
 from qcore.spark.exchange import DIRECTORY_CONF
+from sweeps import every
 
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
 # Workers cannot import the tests.
@@ -124,8 +125,9 @@ FAILURES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("carrier", ["files", "shuffle"])
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("failure", every(2, FAILURES))
 def test_a_first_attempt_that_fails(
     spark: Any, path: str, parent: Path, conf: Any, monkeypatch: pytest.MonkeyPatch, failure: str, carrier: str
 ) -> None:
@@ -235,11 +237,14 @@ def is_running(process: int) -> bool:
 @pytest.mark.alone
 @pytest.mark.parametrize(
     ("stage_number", "how", "carrier"),
-    [
-        *((number, Cancelled, "files") for number in range(1, N_STAGES + 1)),
-        (N_STAGES, Timeout, "files"),
-        *((number, Cancelled, "shuffle") for number in range(1, N_STAGES + 1)),
-    ],
+    every(
+        3,
+        [
+            *((number, Cancelled, "files") for number in range(1, N_STAGES + 1)),
+            (N_STAGES, Timeout, "files"),
+            *((number, Cancelled, "shuffle") for number in range(1, N_STAGES + 1)),
+        ],
+    ),
 )
 def test_a_query_that_is_stopped_in_a_stage(
     spark: Any,
