@@ -47,12 +47,13 @@ from qcore_ext.data.widening import widen_schemas
 _BLIND = frozenset({
     "is_null", "is_not_null", "and", "or", "not", "length", "list_length", "list_count", "widening_bytes",
 })  # fmt: skip
+# Functions that compare two values, and return null if one of them is null.
+_ORDERING = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 # Functions that compare their arguments.
-_COMPARING = frozenset({
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_distinct_from", "is_not_distinct_from",
-    "list_count_distinct", "list_contains", "list_position", "list_has_any", "list_has_all", "list_grade_up",
-    "list_entropy",
-})  # fmt: skip
+_COMPARING = _ORDERING | {
+    "is_distinct_from", "is_not_distinct_from", "list_count_distinct", "list_contains", "list_position",
+    "list_has_any", "list_has_all", "list_grade_up", "list_entropy",
+}  # fmt: skip
 # Functions that return arguments, or elements of lists.
 _CHOOSING = frozenset({
     "coalesce", "nullif", "least", "greatest", "list_extract", "list_slice", "list_append", "list_prepend",
@@ -185,6 +186,8 @@ class _Comparison:
             return True
         if name in LIST_STATISTICS and name not in _COMPARING:
             return first.result == second.result and all(_same_floats(_leaf(one), _leaf(other)) for one, other in pairs)
+        if name in _ORDERING and any(map(pa.types.is_null, old)):
+            return True  # of rows computed before the result is null, whatever the other value is
         if name in _COMPARING or name in _CHOOSING:
             return _loses_nothing(arguments, pairs, first.arguments, second.arguments)
         changed = [pair for pair in pairs if pair[0] != pair[1]]

@@ -65,15 +65,19 @@ def test_tpch(number: int, tpch_dir: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "select x, s from a union all select y, s from b",
-        "select x, s from (select * from a union all select * from b) union all (select x, s from a where x % 2 = 0)",
-        "select k, min(s), array_agg(x) from (select x, x % 100 as k, s from a union all select y, y % 100, s from b) "
-        "group by k",
-        "select c.x, u.x, u.s from a c join (select x, s from a union all select y, s from b) u on c.x = u.x",
-        "with recursive r as (select x from a where x < 3 union all (select r.x + 500 as x from r join "
-        "(select x from a union all select y + 1 from b) u on u.x = r.x where r.x < 2000)) select x from r",
-    ],
+    every(
+        2,
+        [
+            "select x, s from a union all select y, s from b",
+            "select x, s from (select * from a union all select * from b) "
+            "union all (select x, s from a where x % 2 = 0)",
+            "select k, min(s), array_agg(x) from "
+            "(select x, x % 100 as k, s from a union all select y, y % 100, s from b) group by k",
+            "select c.x, u.x, u.s from a c join (select x, s from a union all select y, s from b) u on c.x = u.x",
+            "with recursive r as (select x from a where x < 3 union all (select r.x + 500 as x from r join "
+            "(select x from a union all select y + 1 from b) u on u.x = r.x where r.x < 2000)) select x from r",
+        ],
+    ),
     ids=["rows", "nested", "groups", "join", "recursion"],
 )
 def test_unions(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
