@@ -7,7 +7,7 @@ from bytes_fuzz.sources import KINDS
 from bytes_fuzz.watch import run
 
 # The first seed, and the one after the last.
-SEEDS = [(0, 15), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((15, 50), (50, 100), (100, 300)))]
+SEEDS = [(0, 15), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((0, 50), (50, 100), (100, 300)))]
 
 
 @pytest.mark.timeout(300)
