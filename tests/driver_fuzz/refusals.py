@@ -51,6 +51,8 @@ class Refusals:
         """The change of an expression over changed columns. Wider types change the meaning of all but comparisons."""
         if isinstance(expr, Column):
             return
+        if isinstance(expr, Cast) and pa.types.is_null(expr.to):
+            self.refuse(column_names(expr), changes, {operator}, KINDS)  # no value is of this type
         numeric = isinstance(expr, Cast) and (pa.types.is_primitive(expr.to) or pa.types.is_decimal(expr.to))
         if numeric or isinstance(expr, (Alias, In)) or (isinstance(expr, Call) and expr.function in EXACT_CALLS):
             for child in children(expr):

@@ -108,6 +108,16 @@ def test_expressions_that_cannot_be_compiled() -> None:
         made.of_run()(Schema(text))
 
 
+def test_values_are_not_cast_to_null() -> None:
+    """A plan that casts to null names a type without values: a column that gets values is in conflict with it."""
+    null = pa.schema([("a", pa.null())])
+    made, _ = programs(col("a").cast(pa.null()), null)
+    run = made.of_run()
+    run(Schema(null))
+    with pytest.raises(SchemaChangeError, match="'a' changed from null to decimal128.* cannot cast .* to null"):
+        run(Schema(pa.schema([("a", pa.decimal128(20, 0))])))
+
+
 def test_wider_rows_that_another_driver_met_first() -> None:
     """The column is declared null. The second type is narrower than the first, or neither holds the other."""
     nothing = pa.schema([("a", pa.null())])
