@@ -114,7 +114,7 @@ def test_values_are_not_cast_to_null() -> None:
     made, _ = programs(col("a").cast(pa.null()), null)
     run = made.of_run()
     run(Schema(null))
-    with pytest.raises(SchemaChangeError, match="'a' changed from null to decimal128.* cannot cast .* to null"):
+    with pytest.raises(SchemaChangeError, match=r"'a' changed from null to decimal128.* cannot cast .* to null"):
         run(Schema(pa.schema([("a", pa.decimal128(20, 0))])))
 
 
