@@ -107,6 +107,7 @@ cdef class SortState:
     cdef int make_stripes(self) except -1 nogil
     cdef int make_tie_keys(self, MemoryAccount* account) except -1 nogil
     cdef int count(self, int64_t number, MemoryAccount* account) except -1 nogil
+    cdef int fetch_items(self, const Stripe* stripe, MemoryAccount* account) except -1 nogil
     cdef int copy_tie_keys(self, const Stripe* stripe, MemoryAccount* account) except -1 nogil
     cdef int scatter(self, int64_t number, MemoryAccount* account) except -1 nogil
     cdef int sort_part(self, int64_t number, Buffer** scratch, MemoryAccount* account) except -1 nogil

@@ -30,11 +30,13 @@ from qcore_ext.sort.sorted_columns cimport (
 )
 
 cdef extern from "native/huge_pages.h" nogil:
+    const int64_t QC_HUGE_PAGE
     void qc_advise_huge_pages(void* start, int64_t n_bytes)
 
 cdef enum:
     STRIPES = 64                # at most, for each of the drivers' inputs
     PART_BYTES = 262144         # of items; with the scratch of the radix sort a part takes half of a second-level cache
+    PAGE_BYTES = 4096           # of the system, at least
     PARTS_MAX = 2048
     RANGE_BITS = 16             # leading bits of a prefix that decide its part
     SAMPLE_PIECES = 4096        # rows are sampled in pieces of 8
@@ -439,8 +441,25 @@ cdef class SortState:
             for i in range(m):
                 counts[part_of[prefixes[i] >> (64 - RANGE_BITS)]] += 1
             start += m
+        self.fetch_items(stripe, account)
         if self.tie_buffers != NULL:
             self.copy_tie_keys(stripe, account)
+        return 0
+
+    cdef int fetch_items(self, const Stripe* stripe, MemoryAccount* account) except -1 nogil:
+        """Write to each page of a stripe's share of the items. The rows of a stripe go to all parts: the first one to be
+        scattered would otherwise have nearly all pages zeroed by the system between two checks, which takes a quarter of
+        a second for 160 MB.
+        """
+        cdef int64_t width = sizeof(uint64_t) if self.has_words else sizeof(SortEntry)
+        cdef char* share = self.items.data + (self.inputs[stripe.input].position + stripe.start) * width
+        cdef int64_t n_bytes = stripe.n_rows * width
+        cdef int64_t at = 0
+        while at < n_bytes:
+            if at % QC_HUGE_PAGE == 0:
+                account_check(account)
+            share[at] = 0
+            at += PAGE_BYTES
         return 0
 
     cdef int copy_tie_keys(self, const Stripe* stripe, MemoryAccount* account) except -1 nogil:
