@@ -156,6 +156,9 @@ def test_producers_wait_while_too_much_is_held(free: str) -> None:
     operator = PartitionedOutput("1", Account(), buffer, 1, [], page_bytes=1)
     thread = threading.Thread(target=lambda: run_chain([operator], ROWS))
     thread.start()
+    deadline = time.monotonic() + 30
+    while not operator.stats_snapshot()["is_blocked"]["calls"] and time.monotonic() < deadline:
+        time.sleep(0.001)  # a consumer that is as fast as the producer would never let it wait
     for taken in range(3):
         answer = buffer.fetch(0, taken)
         assert first_values(answer) == [taken * 64] and not answer[1]
