@@ -447,9 +447,10 @@ cdef class SortState:
         return 0
 
     cdef int fetch_items(self, const Stripe* stripe, MemoryAccount* account) except -1 nogil:
-        """Write to each page of a stripe's share of the items. The rows of a stripe go to all parts: the first one to be
-        scattered would otherwise have nearly all pages zeroed by the system between two checks, which takes a quarter of
-        a second for 160 MB.
+        """Write to each page of a stripe's share of the items.
+
+        The rows of a stripe go to all parts. The first stripe that is scattered would otherwise have the system zero
+        nearly all pages between two checks, which takes a quarter of a second for 160 MB.
         """
         cdef int64_t width = sizeof(uint64_t) if self.has_words else sizeof(SortEntry)
         cdef char* share = self.items.data + (self.inputs[stripe.input].position + stripe.start) * width
