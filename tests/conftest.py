@@ -77,7 +77,11 @@ def mark_sweeps(items: list[pytest.Item]) -> None:
     The order is the same in every run, and random, so that values which occur again meet different partners.
     """
     met: dict[tuple[object, str], set[tuple[str, int]]] = {}
-    marked = [item for item in items if item.get_closest_marker("each_value") and hasattr(item, "callspec")]
+    marked = [
+        item
+        for item in items
+        if item.get_closest_marker("each_value") and not item.get_closest_marker("sweep") and hasattr(item, "callspec")
+    ]
     for item in sorted(marked, key=lambda item: zlib.crc32(item.nodeid.encode())):
         seen = met.setdefault((item.parent, item.originalname), set())  # type: ignore[attr-defined]
         # Combinations share the objects of a parameter's values.

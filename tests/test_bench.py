@@ -66,6 +66,7 @@ def test_single_operators_beside_other_engines(tmp_path: Path) -> None:
     assert "single operators                  27" in text
 
 
+@pytest.mark.sweep
 def test_rows_are_kept_and_measured_again(tmp_path: Path) -> None:
     """A second run adds rows to the file and replaces those it measures; with --missing it leaves out what is there."""
     run(tmp_path, "--only", "join 1K", "--engines", "duckdb")
@@ -157,6 +158,7 @@ def test_engines_take_turns_at_going_first(bench: Any) -> None:
     assert "".join(order[3:]) == "abcbcacab"
 
 
+@pytest.mark.sweep
 def test_memory_is_that_of_a_process_of_its_own(bench: Any, tmp_path: Path) -> None:
     """A query that keeps more rows has more memory at once, with either engine."""
     import peak_memory

@@ -90,6 +90,7 @@ def tree(built: Tree, tmp_path: Path) -> Tree:
     return Tree(Path(shutil.copytree(built.root, tmp_path / "copy")))
 
 
+@pytest.mark.sweep
 def test_new_times_of_the_same_files_build_nothing(tree):
     # As after a checkout: every source is newer than every product.
     for path in TREE:
@@ -124,6 +125,7 @@ def test_a_product_that_something_else_wrote_is_made_again(tree):
     assert tree.value("alone", "answer") == 42
 
 
+@pytest.mark.sweep
 def test_builds_of_two_kinds_keep_each_others_files(tree):
     assert tree.build(QCORE_DEBUG_BUILD="1", QCORE_ONLY="alone") == {"Translating": {"alone"}, "Compiling": {"alone"}}
     (in_place,) = tree.root.glob("qcore_ext/room/alone*.so")
@@ -132,6 +134,7 @@ def test_builds_of_two_kinds_keep_each_others_files(tree):
     assert in_place.read_bytes() != debug
 
 
+@pytest.mark.sweep
 def test_a_build_after_a_failed_one_makes_only_missing_files(tree):
     tree.replace("qcore_ext/room/alone.pyx", "return 42", "return 42 +")
     failed = tree.run_setup()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+# `make tidy` runs all of them.
+pytestmark = pytest.mark.sweep
 ROOT = Path(__file__).resolve().parents[1]
 FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70

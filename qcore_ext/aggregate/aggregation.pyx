@@ -509,7 +509,7 @@ cdef class HashAggregation(Operator):
             elif self.passed != NULL:
                 self.pass_through(n)
             else:
-                group_set_add(self.groups, self.vectors, n, <uint32_t*> self.numbers.data)
+                group_set_add(self.groups, self.vectors, NULL, n, <uint32_t*> self.numbers.data)
                 self.n_last = n
                 self.rows_grouped += n
                 if self.step != PARTIAL and self.groups.table.n_groups >= self.radix_groups_min:

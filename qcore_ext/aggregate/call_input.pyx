@@ -91,7 +91,7 @@ cdef int keep_first_of_pairs(
         if vector.validity != NULL:
             gather_validity(vector.validity, n, scratch.rows, count, scratch.gathered[k].validity)
             keys[k + 1].validity = scratch.gathered[k].validity
-    group_table_assign(input.pairs, keys, count, scratch.pairs)
+    group_table_assign(input.pairs, keys, NULL, count, scratch.pairs)
     memset(scratch.mask, 0, VECTOR_BITMAP_BYTES)
     memset(scratch.met, 0, count)
     for i in range(count):

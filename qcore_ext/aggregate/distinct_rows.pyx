@@ -116,7 +116,7 @@ cdef class DistinctRows:
                 for c in range(batch.n_columns):
                     column_load(batch.columns[c], start, rows, n, &scratch[c], &vectors[c])
                 known = self.table.n_groups
-                group_table_assign(self.table, vectors, n, numbers)
+                group_table_assign(self.table, vectors, NULL, n, numbers)
                 memset(met, 0, n)
                 for i in range(n):
                     at = <int64_t> numbers[i] - known

@@ -1,6 +1,6 @@
 """A group set: a group table, and one state for each aggregate of its groups."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.aggregate.calls cimport CallCollection, CallState
 from qcore_ext.aggregate.state cimport AggregateState
@@ -39,10 +39,14 @@ ctypedef struct GroupSet:
 cdef GroupSet* group_set_new(const GroupPlan* plan, Buffer* scratch) except NULL nogil
 cdef void group_set_free(GroupSet* groups) noexcept nogil          # NULL is ignored
 cdef int group_set_clear(GroupSet* groups) except -1 nogil
-# Add n <= VECTOR_ROWS rows. `numbers` is scratch for their groups.
-cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
+# Add n <= VECTOR_ROWS rows. `hashes` is for group_table_assign. `numbers` is scratch for the rows' groups.
+cdef int group_set_add(
+    GroupSet* groups, const Vector* vectors, const uint64_t* hashes, int64_t n, uint32_t* numbers,
+) except -1 nogil
 # The same for rows that are states: keys, then state columns.
-cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil
+cdef int group_set_merge(
+    GroupSet* groups, const Vector* vectors, const uint64_t* hashes, int64_t n, uint32_t* numbers,
+) except -1 nogil
 # Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0. If `bits` is
 # not NULL only the rows of this bitmap count; then group_set_takes_mask must hold, and no group be new.
 cdef int group_set_update(

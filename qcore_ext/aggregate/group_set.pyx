@@ -1,6 +1,6 @@
 """A group set: a group table, and one state for each aggregate of its groups."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from qcore_ext.aggregate.calls cimport CallInput
 from qcore_ext.aggregate.state cimport (
@@ -113,19 +113,23 @@ cdef bint group_set_takes_mask(const GroupSet* groups) noexcept nogil:
     return True
 
 
-cdef int group_set_merge(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil:
+cdef int group_set_merge(
+    GroupSet* groups, const Vector* vectors, const uint64_t* hashes, int64_t n, uint32_t* numbers,
+) except -1 nogil:
     if groups.plan.n_keys == 0:
         return merge_states(groups, vectors, n, NULL)
-    group_table_assign(groups.table, vectors, n, numbers)
+    group_table_assign(groups.table, vectors, hashes, n, numbers)
     return merge_states(groups, vectors, n, numbers)
 
 
-cdef int group_set_add(GroupSet* groups, const Vector* vectors, int64_t n, uint32_t* numbers) except -1 nogil:
+cdef int group_set_add(
+    GroupSet* groups, const Vector* vectors, const uint64_t* hashes, int64_t n, uint32_t* numbers,
+) except -1 nogil:
     if groups.plan.merging:
-        return group_set_merge(groups, vectors, n, numbers)
+        return group_set_merge(groups, vectors, hashes, n, numbers)
     if groups.plan.n_keys == 0:
         return group_set_update(groups, vectors, n, NULL, 1, NULL)
-    group_table_assign(groups.table, vectors, n, numbers)
+    group_table_assign(groups.table, vectors, hashes, n, numbers)
     return group_set_update(groups, vectors, n, numbers, groups.table.n_groups, NULL)
 
 

@@ -48,8 +48,11 @@ cdef GroupTable* group_table_new(
     MemoryAccount* account, const DataType* types, int32_t n_columns, Buffer* scratch,
 ) except NULL nogil
 cdef void group_table_free(GroupTable* table) noexcept nogil           # NULL is ignored
-# Find the group of each of n <= VECTOR_ROWS rows. A new key makes a new group with the number table.n_groups.
-cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil
+# Find the group of each of n <= VECTOR_ROWS rows. A new key makes a new group with the number table.n_groups. `hashes`
+# are those of the rows' keys by hash_vector, or NULL. Only stored keys use them; without, the table computes its own.
+cdef int group_table_assign(
+    GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) except -1 nogil
 # Find the groups of the rows of the bitmap `bits` in an array, without making groups. Returns False if one is not known
 # there. The other rows get the number of any group.
 cdef bint group_table_find_some(

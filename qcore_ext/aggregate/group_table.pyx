@@ -465,8 +465,8 @@ cdef int hash_keys(
 
 
 cdef int64_t probe_stored(
-    StoredSlot* slots, int64_t mask, GroupScratch* scratch, int64_t n_pending, int64_t n_groups, uint64_t* group_hashes,
-    uint32_t* groups, int64_t* n_fresh,
+    StoredSlot* slots, int64_t mask, GroupScratch* scratch, const uint64_t* hashes, int64_t n_pending, int64_t n_groups,
+    uint64_t* group_hashes, uint32_t* groups, int64_t* n_fresh,
 ) noexcept nogil:
     """Probe the table for each pending row until the row makes a new group or finds a candidate with its hash tag.
 
@@ -478,14 +478,14 @@ cdef int64_t probe_stored(
     cdef uint32_t tag
     for j in range(n_pending):
         i = scratch.pending[j]
-        tag = <uint32_t> (scratch.hashes[i] >> HASH_TAG_SHIFT)
+        tag = <uint32_t> (hashes[i] >> HASH_TAG_SHIFT)
         while True:
             qc_check(scratch.low[i] <= <uint64_t> mask, b"a slot is one of the slots of the table")
             slot = &slots[scratch.low[i]]
             qc_check(slot.group <= n_groups + n_fresh[0], b"the group in a slot is one of the groups")
             if slot.group == 0:
                 qc_check(n_groups + n_fresh[0] < mask, b"a slot of a group table stays empty")
-                group_hashes[n_groups + n_fresh[0]] = scratch.hashes[i]
+                group_hashes[n_groups + n_fresh[0]] = hashes[i]
                 groups[i] = <uint32_t> (n_groups + n_fresh[0])
                 scratch.fresh[n_fresh[0]] = <uint32_t> i
                 n_fresh[0] += 1
@@ -501,7 +501,9 @@ cdef int64_t probe_stored(
     return n_candidates
 
 
-cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+cdef int assign_stored(
+    GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) except -1 nogil:
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef int64_t n_pending = n
     cdef int64_t n_candidates, n_fresh, i, row
@@ -509,14 +511,16 @@ cdef int assign_stored(GroupTable* table, const Vector* keys, int64_t n, uint32_
     reserve(table, n)
     qc_check(table.n_groups + n <= table.capacity, b"a group table has capacity for the hashes of its groups")
     mask = <uint64_t> (table.n_slots - 1)
-    hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
+    if hashes == NULL:
+        hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
+        hashes = scratch.hashes
     for i in range(n):
-        scratch.low[i] = scratch.hashes[i] & mask
+        scratch.low[i] = hashes[i] & mask
         scratch.pending[i] = <uint32_t> i
     while n_pending > 0:
         n_fresh = 0
         n_candidates = probe_stored(
-            <StoredSlot*> table.slots.data, <int64_t> mask, scratch, n_pending, table.n_groups,
+            <StoredSlot*> table.slots.data, <int64_t> mask, scratch, hashes, n_pending, table.n_groups,
             <uint64_t*> table.words.data, groups, &n_fresh,
         )
         if n_fresh > 0:
@@ -713,7 +717,9 @@ cdef bint any_null(const uint32_t* nulls, int64_t n) noexcept nogil:
     return any != 0
 
 
-cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+cdef int assign_groups(
+    GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) except -1 nogil:
     cdef GroupScratch* scratch
     cdef const uint64_t* low
     cdef const uint32_t* nulls
@@ -737,15 +743,17 @@ cdef int assign_groups(GroupTable* table, const Vector* keys, int64_t n, uint32_
                 return array_groups_learn(table.direct, keys, n, groups)
             return 0
         store_keys(table)
-    return assign_stored(table, keys, n, groups)
+    return assign_stored(table, keys, hashes, n, groups)
 
 
-cdef int group_table_assign(GroupTable* table, const Vector* keys, int64_t n, uint32_t* groups) except -1 nogil:
+cdef int group_table_assign(
+    GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) except -1 nogil:
     qc_check(0 <= n <= VECTOR_ROWS, b"the groups of at most a vector of rows are assigned at a time")
     if table.layout.mode == KEYS_NONE:
         memset(groups, 0, n * sizeof(uint32_t))
         return 0
-    assign_groups(table, keys, n, groups)
+    assign_groups(table, keys, hashes, n, groups)
     qc_check_rows(groups, n, table.n_groups, b"a row's group is one of the groups")
     return 0
 

@@ -27,6 +27,7 @@ ctypedef struct RadixGroups:
     bint is_short               # a part has many groups for so short a buffer
     int64_t n_rows[RADIX_PARTS]     # number of buffered rows of each part
     RadixColumn* columns        # owned; plan.n_vectors
+    Buffer* hashes              # owned; the hash of each buffered row's keys; NULL if the tables do not take it
     # Long strings of the buffered rows. Those of part p begin at p * text_each, so that a part reads its own strings in
     # the order of addresses. A vector with more text than that has its strings in the arena.
     Buffer* text                # owned; NULL before the first long string, or if memory is short

@@ -25,6 +25,7 @@ from qcore_ext.aggregate.group_set cimport (
 )
 from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column, group_table_slot_bytes
 from qcore_ext.ground.words cimport Word128
+from qcore_ext.aggregate.key_packing cimport KEYS_STORED
 from qcore_ext.rows.long_text cimport text_copy
 
 cdef enum:
@@ -61,14 +62,20 @@ cdef int64_t bytes_left(MemoryAccount* account) noexcept nogil:
     return left
 
 
+cdef int64_t bytes_of_row(const GroupPlan* plan) noexcept nogil:
+    """The bytes that the buffers have for a row, at most."""
+    cdef int64_t n_bytes = 1 + sizeof(uint64_t)
+    cdef int32_t c
+    for c in range(plan.n_vectors):
+        n_bytes += phys_width(plan.types[c].phys)
+    return n_bytes
+
+
 cdef int64_t radix_groups_rows_each(const GroupPlan* plan) noexcept nogil:
-    cdef int64_t row_bytes = 1
+    cdef int64_t row_bytes = bytes_of_row(plan)
     cdef int64_t rows_each = ROWS_EACH_FIRST
     # The buffers get at most half of the memory that is left, because the groups need memory too.
     cdef int64_t bytes_max = min(bytes_left(plan.account) // 2, <int64_t> BUFFER_BYTES_MAX)
-    cdef int32_t c
-    for c in range(plan.n_vectors):
-        row_bytes += phys_width(plan.types[c].phys)
     while rows_each >= 2 * VECTOR_ROWS and rows_each * RADIX_PARTS * row_bytes > bytes_max:
         rows_each >>= 1
     # The buffers of wide rows may exceed BUFFER_BYTES_MAX, but not a quarter of the memory that is left.
@@ -88,6 +95,8 @@ cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int6
         for c in range(plan.n_vectors):
             radix.columns[c].width = phys_width(plan.types[c].phys)
             radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
+        if groups.table.layout.mode == KEYS_STORED:
+            radix.hashes = buffer_new(plan.account, RADIX_PARTS * rows_each * sizeof(uint64_t))
         radix.table_scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
         radix.scratch = buffer_new(
             plan.account, sizeof(RadixScratch) + plan.n_vectors * (sizeof(Vector) + sizeof(VectorScratch))
@@ -113,6 +122,7 @@ cdef void radix_groups_free(RadixGroups* radix) noexcept nogil:
     for p in range(RADIX_PARTS):
         group_set_free(radix.sets[p])
     struct_free(radix.columns)
+    buffer_unref(radix.hashes)
     buffer_unref(radix.table_scratch)
     buffer_unref(radix.scratch)
     buffer_unref(radix.text)
@@ -160,6 +170,7 @@ cdef int merge_by_part(
     Vector* vectors, VectorScratch* scratch,
 ) except -1 nogil:
     """Merge rows 0..n of the columns (keys, states) into the sets of their parts. `order` has space for n rows."""
+    cdef RadixScratch* radix_scratch = <RadixScratch*> radix.scratch.data
     cdef int64_t starts[RADIX_PARTS + 1]
     cdef int64_t i, p, m, start
     cdef int32_t c
@@ -179,7 +190,9 @@ cdef int merge_by_part(
             m = min(starts[p] - start, <int64_t> VECTOR_ROWS)
             for c in range(n_columns):
                 column_load_narrow(columns[c], 0, order + start, m, &scratch[c], &vectors[c])
-            group_set_merge(part_set(radix, p), vectors, m, (<RadixScratch*> radix.scratch.data).numbers)
+            for i in range(m):
+                radix_scratch.hashes[i] = hashes[order[start + i]]
+            group_set_merge(part_set(radix, p), vectors, radix_scratch.hashes, m, radix_scratch.numbers)
             start += m
     return 0
 
@@ -364,6 +377,10 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     by_part = any_text and text_fits(radix)
     for c in range(radix.plan.n_vectors):
         scatter_column(radix, c, &vectors[c], scratch.positions, n, by_part)
+    if radix.hashes != NULL:
+        scatter_width(
+            scratch.hashes, sizeof(uint64_t), scratch.positions, n, radix.hashes.data, RADIX_PARTS * radix.rows_each
+        )
     for p in range(RADIX_PARTS):
         radix.n_rows[p] = counts[p] - p * radix.rows_each
     if radix.arena_bytes > ARENA_BYTES_MAX:
@@ -399,6 +416,7 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
     cdef RadixColumn* column
     cdef VectorScratch* converted
     cdef Vector* vector
+    cdef const uint64_t* hashes = NULL
     cdef int64_t n, at
     cdef int64_t start = 0
     cdef int32_t c
@@ -424,7 +442,9 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
                 memset(converted.validity, 0, VECTOR_BITMAP_BYTES)
                 simd_kernels().mask_to_bits(<const uint8_t*> column.valid.data + at, n, converted.validity)
                 vector.validity = converted.validity
-        group_set_add(part_set(radix, part), scratch.vectors, n, scratch.numbers)
+        if radix.hashes != NULL:
+            hashes = (<const uint64_t*> radix.hashes.data) + at
+        group_set_add(part_set(radix, part), scratch.vectors, hashes, n, scratch.numbers)
         start += n
     radix.n_rows[part] = 0
     radix.text_used[part] = 0
@@ -439,13 +459,10 @@ cdef int lengthen(RadixGroups* radix) except -1 nogil:
     Each time a buffer is full, the slots and states of its part are read from memory. Therefore the buffers grow with
     the groups, and stay smaller than them.
     """
-    cdef int64_t row_bytes = 1
+    cdef int64_t n_bytes = bytes_of_row(radix.plan) * RADIX_PARTS * radix.rows_each
     cdef int32_t c
     radix.is_short = False
-    for c in range(radix.plan.n_vectors):
-        row_bytes += radix.columns[c].width
-    row_bytes *= RADIX_PARTS * radix.rows_each
-    if radix.rows_each >= ROWS_EACH_MAX or 2 * row_bytes > min(
+    if radix.rows_each >= ROWS_EACH_MAX or 2 * n_bytes > min(
         <int64_t> BUFFER_BYTES_MAX, bytes_left(radix.plan.account) // 4
     ):
         return 0
@@ -463,6 +480,10 @@ cdef int lengthen(RadixGroups* radix) except -1 nogil:
         radix.columns[c].values = buffer_new(
             radix.plan.account, RADIX_PARTS * radix.rows_each * radix.columns[c].width
         )
+    if radix.hashes != NULL:
+        buffer_unref(radix.hashes)
+        radix.hashes = NULL
+        radix.hashes = buffer_new(radix.plan.account, RADIX_PARTS * radix.rows_each * sizeof(uint64_t))
     return 0
 
 
@@ -488,5 +509,7 @@ cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil:
         radix.columns[c].values = NULL
         radix.columns[c].valid = NULL
     buffer_unref(radix.text)
+    buffer_unref(radix.hashes)
     radix.text = NULL
+    radix.hashes = NULL
     return 0

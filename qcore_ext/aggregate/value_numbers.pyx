@@ -26,7 +26,7 @@ cdef Buffer* value_numbers(
             account_check(account)
             m = min(n - start, <int64_t> VECTOR_ROWS)
             column_load(column, 0, rows + start, m, <VectorScratch*> scratch.data, &vector)
-            group_table_assign(table, &vector, m, <uint32_t*> out.data + start)
+            group_table_assign(table, &vector, NULL, m, <uint32_t*> out.data + start)
             start += m
         n_values[0] = <uint32_t> table.n_groups
         done = True

@@ -118,7 +118,7 @@ cdef int merge_batch(Batch* batch, Widener widener, GroupSet* target, WidenedScr
             account_check(target.plan.account)
             n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
             load(widened, start, n, scratch)
-            group_set_merge(target, scratch.vectors, n, scratch.numbers)
+            group_set_merge(target, scratch.vectors, NULL, n, scratch.numbers)
             start += n
     finally:
         batch_unref(widened)
@@ -174,7 +174,7 @@ cdef int add_batch(
             load(widened, start, n, scratch)
             if table != NULL:
                 account_check(table.account)
-                group_table_assign(table, scratch.vectors, n, scratch.numbers)
+                group_table_assign(table, scratch.vectors, NULL, n, scratch.numbers)
             else:
                 account_check(rows.account)
                 key_columns_append(rows, scratch.vectors, NULL, n)

@@ -17,7 +17,7 @@ from qcore_ext.ground.atomic cimport qc_add, qc_cas, qc_load, qc_store, qc_swap
 from qcore_ext.ground.condition cimport condition_destroy, condition_init, condition_wait, condition_wake_one
 from qcore_ext.ground.lock cimport LOCK_SCHEDULER, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport (
-    Owner, memory_is_worth_trimming, memory_trim, owner_ref, owner_unref, struct_free, struct_new,
+    Owner, memory_is_worth_trimming, memory_offer, memory_trim, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
 from qcore_ext.ground.placement cimport place_anywhere, place_apart, place_note, qc_pause
@@ -35,9 +35,11 @@ cdef extern from *:
     """
     void* qc_serving
 
-# Time from the last turn of any driver until idle memory is returned to the system, as long as jemalloc keeps unused
-# pages. Queries that follow each other reuse the memory: a result of 320 MB in fresh pages takes three times as long.
+# Time from the last turn of any driver until the system may take idle memory when it is short of memory (as long as
+# jemalloc keeps unused pages), and until all idle memory is returned. Queries that follow each other reuse the memory: a
+# result of 320 MB in fresh pages takes three times as long.
 cdef int64_t IDLE_NANOS = 10000000000
+cdef int64_t TRIM_NANOS = 30000000000
 
 cdef enum:
     # Longest sleep of a worker without work. It is woken at once when work comes.
@@ -51,6 +53,7 @@ cdef enum:
 
 cdef int64_t n_turns = 0        # atomic; number of turns now, on all threads
 cdef int64_t last_turn = 0      # atomic; wall_nanos at the end of the last turn
+cdef int64_t offered_for = 0    # atomic; the value of last_turn for which all idle memory was offered to the system
 
 # The longest wait for tasks when the interpreter shuts down. Drivers stop within their batch, but a user's operator
 # that sleeps cannot be stopped.
@@ -276,6 +279,7 @@ cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) no
     """The loop of a worker thread."""
     global qc_serving
     cdef Runnable* runnable
+    cdef int64_t idle_since
     cdef bint worked = False
     cdef ServingThread serving
     serving.queue = queue
@@ -290,7 +294,10 @@ cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) no
             if serving.substitute != NULL:
                 dismiss_substitute(&serving)
         elif qc_load(&n_turns) == 0 and wall_nanos() - qc_load(&last_turn) > IDLE_NANOS:
-            if memory_is_worth_trimming():
+            idle_since = qc_load(&last_turn)
+            if qc_load(&offered_for) != idle_since and memory_offer(&n_turns):
+                qc_store(&offered_for, idle_since)
+            if memory_is_worth_trimming() and wall_nanos() - idle_since > TRIM_NANOS:
                 memory_trim()
             if worked and not is_leaving():
                 worked = False

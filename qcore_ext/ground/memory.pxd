@@ -147,6 +147,9 @@ cdef void* struct_new(int64_t size) except NULL nogil       # zeroed
 cdef void struct_free(void* pointer) noexcept nogil
 
 
+# Let the system take the pages of idle blocks when it is short of memory; until then they need no page faults when they
+# are used again. Stops early, and returns False, when `n_turns` is not 0 any more: a query begins and needs the blocks.
+cdef bint memory_offer(const int64_t* n_turns) noexcept nogil
 # Return idle blocks, and memory that malloc keeps, to the system. That takes tens of ms for a gigabyte, and fresh
 # memory is expensive afterwards, so only a process without work calls it. Returns the bytes of the blocks.
 cdef int64_t memory_trim() noexcept nogil

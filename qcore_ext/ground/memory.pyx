@@ -24,6 +24,17 @@ cdef extern from *:
     """
     int qc_malloc_trim() nogil
 
+cdef extern from *:
+    """
+    #include <sys/mman.h>
+    #ifdef MADV_FREE
+    #define qc_offer_pages(block, size) madvise(block, size, MADV_FREE)
+    #else
+    #define qc_offer_pages(block, size) 0
+    #endif
+    """
+    int qc_offer_pages(void* block, size_t size) nogil
+
 cdef extern from "native/clz.h" nogil:
     int qc_log2_ceil(uint64_t value)
 
@@ -63,6 +74,7 @@ cdef int64_t given_back = 0
 ctypedef struct IdleNode:
     void* block
     int64_t next                # atomic; number of a node, 0: none
+    int64_t offered             # number of the node that memory_offer took before it, 0: none
 
 # Idle blocks form one stack for each size class, linked through nodes that are never freed. The head of a stack holds
 # the number of its first node and a count of its changes, so that a thread that was overtaken notices it.
@@ -214,6 +226,27 @@ cdef void pool_give(void* block, int block_class, int64_t spare) noexcept nogil:
         return
     idle_nodes[number].block = block
     stack_push(&idle_heads[block_class], number)
+
+
+cdef bint memory_offer(const int64_t* n_turns) noexcept nogil:
+    cdef int size_class
+    cdef int64_t number, offered
+    for size_class in range(CLASS_MIN, CLASS_MAX + 1):
+        offered = 0
+        number = stack_pop(&idle_heads[size_class])
+        while number != 0:
+            qc_offer_pages(idle_nodes[number].block, <size_t> 1 << size_class)
+            # Kept apart until all of the class are offered: a stack gives the block first that it got last.
+            idle_nodes[number].offered = offered
+            offered = number
+            number = 0 if qc_load(n_turns) > 0 else stack_pop(&idle_heads[size_class])
+        while offered != 0:
+            number = offered
+            offered = idle_nodes[number].offered
+            stack_push(&idle_heads[size_class], number)
+        if qc_load(n_turns) > 0:
+            return False
+    return True
 
 
 cdef int64_t memory_trim() noexcept nogil:

@@ -366,7 +366,7 @@ def test_output_comes_in_bounded_batches() -> None:
         assert sum(sizes) == 150_000 and max(sizes) <= 65_536 and min(sizes[:-1]) >= 32_768
 
 
-@pytest.mark.parametrize("name", every(3, KEYS))
+@pytest.mark.parametrize("name", every(6, KEYS))
 def test_partitioned_tables(name: str) -> None:
     """Above radix_groups_min the groups are partitioned. Later rows find them, with nulls and long strings."""
     types = {f"k{i}": type for i, type in enumerate(KEYS[name])}

@@ -67,6 +67,7 @@ def count_pairs(pairs: list[Any]) -> int:
     return sum(y is not None and x is not None for y, x in pairs)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_groups", [0, 60])
 def test_q2_all_results(n_rows: int, n_groups: int) -> None:

@@ -219,7 +219,7 @@ def test_aggregates_over_windows(name: str, seeds: range) -> None:
 
 
 @SEEDS
-@pytest.mark.parametrize("name", every(4, KEYS))
+@pytest.mark.parametrize("name", every(8, KEYS))
 def test_set_operations(name: str, seeds: range) -> None:
     for seed in seeds:
         drivers = DRIVERS[seed % 3]

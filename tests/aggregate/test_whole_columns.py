@@ -93,6 +93,7 @@ def test_q2_sums_that_exceed_64_bits() -> None:
         check(table, 0, plain_calls(0, 1))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("condition", ["true", "s < 0", "s > 8", "s > 100", "i is not null"])
 def test_q2_rows_that_a_filter_selects(threads: int, condition: str) -> None:

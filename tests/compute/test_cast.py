@@ -46,6 +46,7 @@ def test_answers_equal_duckdb(expr: Expr, sql: str) -> None:
     check(TABLE, expr, sql)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("nulls", [False, True])
 def test_vector_sizes(n: int, nulls: bool) -> None:

@@ -35,6 +35,7 @@ def test_a_first_null_in_any_vector(n: int, first_null: int) -> None:
     assert got.column(2).to_pylist() == [None if v is None else v > 5 for v in values]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ["b", "i8", "i16", "i32", "i64", "f", "f32", "p", "w", "t", "ts", "s"])
 def test_every_width_is_written(n: int, name: str) -> None:

@@ -94,6 +94,7 @@ SHAPES: dict[str, list[int]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("version", ["0.11", "0.12"])
 @pytest.mark.parametrize("dictionary", [0.0, 1.0])
@@ -156,7 +157,8 @@ print(refused, n)
 """
 
 
-@pytest.mark.parametrize("bits", [(0, 6, 7), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.sweep)], ids=str)
+@pytest.mark.sweep
+@pytest.mark.parametrize("bits", [(0, 6, 7), (1, 2, 3, 4, 5)], ids=str)
 def test_no_flipped_bit_ends_the_process(bits: tuple[int, ...], tmp_path: Path) -> None:
     """Without the check pyarrow writes outside of its memory if a length becomes 2^58."""
     path = tmp_path / "x.orc"

@@ -23,7 +23,7 @@ TABLE = pa.table({name: pa.array([[None, None], [], None, [None]], type_) for na
 MORE = (lit(1), lit("x"), col("i"))
 
 
-@pytest.mark.parametrize("name", every(4, sorted(scalar_functions())))
+@pytest.mark.parametrize("name", every(8, sorted(scalar_functions())))
 def test_lists_without_values(name: str) -> None:
     """C4: each kind of list is the first or second argument, next to a number, a text or a list."""
     for column in map(col, TYPES):

@@ -224,6 +224,7 @@ def test_arrow_functions_everywhere(query: str, threads: int, duck: duckdb.DuckD
     assert_same_rows(qcore.sql(query, {"t": table}, threads=threads).to_arrow(), duck.sql(query).to_arrow_table())
 
 
+@pytest.mark.sweep
 def test_rows_not_taken_may_fail() -> None:
     """CASE does not compute values that it does not choose, so they do not fail. Also below an arrow function."""
     table = pa.table({"s": ["61", "xyz", None, "62"] * 1000, "n": [1, 2, 3, 4] * 1000})

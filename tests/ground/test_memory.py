@@ -67,6 +67,7 @@ def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
     run_alone(code)
 
 
+@pytest.mark.sweep
 def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
     """Used and idle blocks together have at most the peak of use, or 256 MiB."""
     code = """if True:

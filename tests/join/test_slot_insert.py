@@ -50,6 +50,7 @@ def expected_pairs(build: np.ndarray, probe: np.ndarray) -> list[tuple[int, int]
     return [(id, row) for id, key in enumerate(probe.tolist()) for row in rows.get(key, ())]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("n_slots", [PARTITION_SLOTS, SLOTS], ids=["partition", "table"])
@@ -69,6 +70,7 @@ def test_entries_that_overflow_their_partition(n_slots: int, copies: int, driver
         assert sorted(got) == np.flatnonzero(hit if kind == "left_semi" else ~hit).tolist()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("drivers", [1, 3])
 @pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize("null_share", [0.0, 0.1])

@@ -19,6 +19,7 @@ from qcore.connectors.files import FileTable
 from qcore.connectors.parquet.native import NativeStream
 from qcore.errors import ExecutionError
 from random_tables import random_table
+from sweeps import every
 
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 TYPES = {"a": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2), "b": pa.bool_()}
@@ -82,7 +83,7 @@ SEEDS = [(0, 100), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in 
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", every(3, VARIANTS))
 @pytest.mark.parametrize(("first", "last"), SEEDS)
 def test_damaged_pages_end_in_rows_or_an_error(first: int, last: int, variant: str, tmp_path: Path) -> None:
     """H2: a separate process reads them, and must not end early."""

@@ -243,7 +243,7 @@ def both(left: PlanNode, right: PlanNode) -> pa.Schema:
     return pa.schema([*left.schema, *right.schema])
 
 
-@pytest.mark.parametrize("name", every(3, KEYS))
+@pytest.mark.parametrize("name", every(6, KEYS))
 def test_d6_rows_met_before_widen(name: str) -> None:
     """D6: rows of a narrow and of a wide type that are equal are one row, in whichever rounds they come."""
     for seed in range(12):
@@ -258,7 +258,7 @@ def test_d6_rows_met_before_widen(name: str) -> None:
         assert_same_rows(run(plan, (1, 2, 8)[seed % 3], expected), expected)
 
 
-@pytest.mark.parametrize("name", every(3, KEYS))
+@pytest.mark.parametrize("name", every(6, KEYS))
 def test_d6_the_working_table_widens(name: str) -> None:
     """D6: a round reads rows of the widest type of the rounds before."""
     for seed in range(12):

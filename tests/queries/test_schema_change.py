@@ -487,7 +487,7 @@ NOT_CARRIED = {
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("operator", every(3, [*OPERATORS, *MORE]))
+@pytest.mark.parametrize("operator", every(6, [*OPERATORS, *MORE]))
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 def test_every_operator_and_every_widening(operator: str, drivers: int) -> None:
     """D6: only the listed combinations are refused."""
@@ -664,7 +664,7 @@ LISTS_REFUSED: dict[str, Build] = {
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("operator", every(3, [*LIST_OPERATORS, *LIST_KEYS, *LIST_FUNCTIONS]))
+@pytest.mark.parametrize("operator", every(6, [*LIST_OPERATORS, *LIST_KEYS, *LIST_FUNCTIONS]))
 @pytest.mark.parametrize("drivers", [1, 2, 8])
 def test_lists_of_wider_elements(operator: str, drivers: int) -> None:
     """D6: operators that pass lists on, compare, keep or unnest them carry the change."""

@@ -164,7 +164,7 @@ def racers(suites: object, data: None) -> Callable[[str], tuple[qcore.Session, q
 
 
 @pytest.mark.parametrize(
-    ("suite", "query"), every(10, [(suite, query) for suite, queries in RACED for query in queries])
+    ("suite", "query"), every(20, [(suite, query) for suite, queries in RACED for query in queries])
 )
 def test_plans_of_tables_in_memory(
     suite: str, query: str, racers: Callable[[str], tuple[qcore.Session, qcore.Session, dict[str, str]]]

@@ -49,6 +49,7 @@ def test_q2_the_first_null_may_come_in_any_part(first_null: int) -> None:
         check_kept(pa.table({"x": x, "y": x.cast(pa.string())}), n_drivers)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", TYPES, ids=str)
 @pytest.mark.parametrize("n_rows", [1, 7, 9001, 40_003])
 def test_q2_every_type_of_several_drivers_in_one_store(type: pa.DataType, n_rows: int) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import qcore
 from conftest import settles
+from sweeps import every
 
 N_ROWS = 100_000
 TABLE = pa.table({"a": range(N_ROWS)})
@@ -112,7 +113,7 @@ def reading(session: qcore.Session, kind: str) -> qcore.Result:
     return result
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", every(3, READERS))
 @pytest.mark.parametrize("threads", [1, 2])
 def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> None:
     """V7, D9: the inner query returns nothing, and ends with the query that reads it."""
@@ -130,7 +131,7 @@ def test_v7_cancel_ends_a_wait_for_another_query(threads: int, kind: str) -> Non
             inner.cancel()  # otherwise the pool would wait forever
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", every(3, READERS))
 def test_v7_a_timeout_ends_a_wait_for_another_query(kind: str) -> None:
     session = session_of(2, timeout=1)
     with endless(session) as inner:
@@ -148,7 +149,7 @@ def hears_ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", every(3, READERS))
 def test_v7_ctrl_c_ends_a_wait_for_another_query(kind: str) -> None:
     session = session_of(2)
     with endless(session) as inner:

@@ -19,6 +19,7 @@ import pytest
 
 import qcore
 from qcore import FileSplit, IterOutcome, PlanBuilder, Task, col
+from sweeps import every
 
 ROWS = 50_000
 
@@ -295,7 +296,7 @@ for _ in range(5):
 """
 
 
-@pytest.mark.parametrize("how", ["not started", "left half done on the caller", "run"])
+@pytest.mark.parametrize("how", every(2, ["not started", "left half done on the caller", "run"]))
 def test_d8_queries_that_only_the_garbage_collector_finds(how: str) -> None:
     """It takes cycles apart in no order. In a process of its own, whose freed memory is overwritten at once."""
     environment = os.environ | {"PYTHONMALLOC": "debug", "PYTHONPATH": os.pathsep.join(sys.path)}

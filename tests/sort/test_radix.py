@@ -43,6 +43,7 @@ def test_q2_words(shape: str, n_rows: int, descending: bool) -> None:
     np.testing.assert_array_equal(got, wanted[::-1] if descending else wanted)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n_rows", [1, 24, 25, 2047, 40_000, N])
 @pytest.mark.parametrize("descending", [False, True])

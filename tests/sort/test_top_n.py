@@ -35,6 +35,7 @@ def test_q2_counts_and_offsets(n_rows: int, count: int, offset: int) -> None:
     check(table, [("s", False, True), ("a", False, False)], count, offset)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("type", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_q2_every_type(type: pa.DataType, direction: tuple[bool, bool]) -> None:

@@ -184,6 +184,7 @@ def test_a_timeout_of_a_stage_in_this_process(spark: Any, files: dict[str, str],
     assert no_folders(parent)
 
 
+@pytest.mark.sweep
 def test_the_last_part_gets_the_rest_of_the_timeout(
     spark: Any, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

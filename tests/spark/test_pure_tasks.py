@@ -55,7 +55,7 @@ def check(session: qcore.Session, text: str, folder: Path) -> None:
     assert run.n_tasks_run > 0, text
 
 
-@pytest.mark.parametrize("number", every(3, range(1, 23)))
+@pytest.mark.parametrize("number", every(8, range(1, 23)))
 def test_tpch(number: int, tpch_dir: Path, tmp_path: Path) -> None:
     session = qcore.Session(threads=1)
     for name in TABLES:
@@ -66,7 +66,7 @@ def test_tpch(number: int, tpch_dir: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     every(
-        2,
+        5,
         [
             "select x, s from a union all select y, s from b",
             "select x, s from (select * from a union all select * from b) "

@@ -11,6 +11,7 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
+from sweeps import every
 from qcore.errors import ExecutionError
 from qcore.spark.exchange import DIRECTORY_CONF
 
@@ -35,7 +36,7 @@ def frames(spark: Any, tpch_dir: Path) -> dict[str, Any]:
     return {name: spark.read.parquet(str(tpch_dir / f"{name}.parquet")) for name in ("lineitem", "orders", "customer")}
 
 
-@pytest.mark.parametrize("query", [Q1, Q3], ids=["Q1", "Q3"])
+@pytest.mark.parametrize("query", every(2, [Q1, Q3]), ids=["Q1", "Q3"])
 def test_scans_of_files(spark: Any, frames: dict[str, Any], query: str) -> None:
     """S1."""
     for name, frame in frames.items():
@@ -98,6 +99,7 @@ from f order by id
 """
 
 
+@pytest.mark.sweep
 def test_spark_s_dialect_has_the_zone_of_its_session(spark: Any, tmp_path: Path, conf: Any) -> None:
     """S1: for a filter of a file scan, and for rows that Spark computes."""
     conf(DIRECTORY_CONF, str(tmp_path))

@@ -214,6 +214,7 @@ def test_other_sources_are_left_to_spark(spark: Any, folder: Path, tmp_path: Pat
     assert "struct" in spark_table(spark.read.parquet(str(tmp_path / "n"))).reason  # type: ignore[attr-defined]
 
 
+@pytest.mark.sweep
 def test_collations_of_files(spark: Any, tmp_path: Path, conf: Any) -> None:
     """An error for a column that is read. Spark evaluates a condition with such a column."""
     conf(DIRECTORY_CONF, str(tmp_path))
@@ -249,6 +250,7 @@ def test_partition_columns_and_odd_names(spark: Any, tmp_path: Path) -> None:
     assert {dict(s.partition_values)["p"] for s in view.table.file_splits} == {"plain"}  # type: ignore[attr-defined]
 
 
+@pytest.mark.sweep
 def test_partition_values_like_the_text_around_them(spark: Any, tmp_path: Path) -> None:
     """Values of folders contain parts of the text from which paths and values are parsed."""
     values = ["x,5", "null", None, "a], path: b", "5], path: file:/c, range: 0-9, partition values: [7", "plain", "007"]

@@ -127,7 +127,7 @@ FAILURES = {
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("carrier", ["files", "shuffle"])
-@pytest.mark.parametrize("failure", every(2, FAILURES))
+@pytest.mark.parametrize("failure", every(5, FAILURES))
 def test_a_first_attempt_that_fails(
     spark: Any, path: str, parent: Path, conf: Any, monkeypatch: pytest.MonkeyPatch, failure: str, carrier: str
 ) -> None:
@@ -160,7 +160,7 @@ def test_every_attempt_dies(spark: Any, path: str, parent: Path, monkeypatch: py
     assert list(parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("damage", ["delete", "truncate"])
+@pytest.mark.parametrize("damage", every(2, ["truncate", "delete"]))
 def test_a_file_of_the_first_stage_is_lost(
     spark: Any, path: str, parent: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
@@ -238,7 +238,7 @@ def is_running(process: int) -> bool:
 @pytest.mark.parametrize(
     ("stage_number", "how", "carrier"),
     every(
-        3,
+        9,
         [
             *((number, Cancelled, "files") for number in range(1, N_STAGES + 1)),
             (N_STAGES, Timeout, "files"),

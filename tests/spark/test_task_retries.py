@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from reading import read_split, read_table
+from sweeps import every
 
 import qcore
 from qcore.connectors.sources import table_from
@@ -67,15 +68,17 @@ def check_all_rows(df: Any, n_rows: int = N_ROWS) -> None:
     assert (ids == range(n_rows)).all()
 
 
-@pytest.mark.parametrize("fail", [raise_error, leave_process])
+@pytest.mark.parametrize("fail", every(2, [raise_error, leave_process]))
 def test_a_function_over_arrow_batches(spark: Any, fail: Callable[[], None]) -> None:
     check_all_rows(spark.range(0, N_ROWS, 1, 2).mapInArrow(failing_first(fail), "id long"))
 
 
+@pytest.mark.sweep
 def test_a_function_over_frames(spark: Any) -> None:
     check_all_rows(spark.range(0, N_ROWS, 1, 2).mapInPandas(failing_first(raise_error), "id long"))
 
 
+@pytest.mark.sweep
 def test_a_pandas_udf(spark: Any) -> None:
     from pyspark.sql.functions import pandas_udf
 
@@ -88,6 +91,7 @@ def test_a_pandas_udf(spark: Any) -> None:
     check_all_rows(spark.range(0, N_ROWS, 1, 2).select(pandas_udf(same, "long")("id").alias("id")))
 
 
+@pytest.mark.sweep
 def test_a_map_over_an_rdd(spark: Any) -> None:
     def row(number: int) -> tuple[int]:
         from pyspark import TaskContext
@@ -100,6 +104,7 @@ def test_a_map_over_an_rdd(spark: Any) -> None:
     check_all_rows(spark.createDataFrame(rows, "id long"), 100_000)
 
 
+@pytest.mark.sweep
 def test_rows_of_files(spark: Any, tmp_path: Path) -> None:
     """A function of the user is between the files and the query."""
     data = tmp_path / "files"

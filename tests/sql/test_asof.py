@@ -45,6 +45,7 @@ def _both(query: str, tables: dict[str, pa.Table]) -> None:
     assert_same_rows(session.sql(query).to_arrow(), wanted, check_names=True)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["integer", "double", "timestamp", "text"])
 @pytest.mark.parametrize("sign", [">=", ">", "<=", "<"])
 def test_every_comparison(kind: str, sign: str) -> None:

@@ -179,6 +179,7 @@ def test_queries(session: qcore.Session, query: str, expected: list[tuple[Any, .
     assert [tuple(row.values()) for row in session.sql(query).to_arrow().to_pylist()] == expected
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(spark_obstacle() is not None, reason=str(spark_obstacle()))
 def test_spark_gives_the_same(spark: Any, conf: Any) -> None:
     conf("spark.sql.session.timeZone", "UTC")

@@ -35,6 +35,7 @@ def chain(step: str, length: int, last: str = "select * from {0}") -> str:
     return f"with {', '.join(tables)} {last.format(f'a{length}')}"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_answers(step: str, threads: int) -> None:

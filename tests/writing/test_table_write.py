@@ -20,6 +20,7 @@ from qcore.writing.table_write import ParquetFormat, TableCommit, TableWrite, Ta
 from qcore_ext.ground.fault import Faults
 from qcore_ext.ground.memory import Account
 from random_tables import ALL_TYPES, plain, random_table
+from sweeps import every
 
 TABLE = random_table(3, 30_000, {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(12, 2)}, n_distinct={"k": 50})
 
@@ -230,7 +231,7 @@ def test_a_schema_that_widens(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.parquet"] and path.stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("how", ["file", "folder", "partitions"])
+@pytest.mark.parametrize("how", every(3, ["file", "folder", "partitions"]))
 def test_each_failing_step_of_a_widening_write_leaves_nothing(how: str, tmp_path: Path) -> None:
     """D6, D9: a failure while segments are written, while they are read again, and afterwards."""
     n_failed = 0
