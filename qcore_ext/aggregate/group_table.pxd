@@ -13,7 +13,7 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.aggregate.array_groups cimport ArrayGroups
 from qcore_ext.aggregate.key_packing cimport KeyLayout
-from qcore_ext.aggregate.key_places cimport KeyPlaces
+from qcore_ext.rows.key_places cimport KeyPlaces
 from qcore_ext.rows.key_columns cimport KeyColumns
 
 cdef enum:

@@ -21,7 +21,7 @@ from qcore_ext.aggregate.array_groups cimport (
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
 )
-from qcore_ext.aggregate.key_places cimport key_places_find, key_places_free, key_places_note
+from qcore_ext.rows.key_places cimport key_places_find, key_places_free, key_places_make, key_places_note
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new,
 )
@@ -41,6 +41,7 @@ cdef enum:
     CODES_FREE = 65536
     CODES_MAX = 16777216
     TRY_ARRAY_AT = 4096
+    PLACED_GROUPS_MAX = 65536   # more are partitioned first; half a megabyte of words, and as much of places
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
@@ -445,10 +446,9 @@ cdef int assign_packed(
         n_without = n
     if n_pending > 0:
         insert_pending(table, low, nulls, n_pending, groups)
-    if placeable and n_without > 0:
-        return key_places_note(
-            &table.places, n_without, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, table.n_groups,
-            table.account,
+    if placeable and n_without > 0 and key_places_note(&table.places, n_without, table.n_groups, PLACED_GROUPS_MAX):
+        return key_places_make(
+            &table.places, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, table.n_groups, table.account
         )
     return 0
 

@@ -16,6 +16,8 @@ from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.probe cimport Group, Slot
 from qcore_ext.join.key_codes cimport key_coder_free, key_codes, key_codes_wide, rows_without_null
 from qcore_ext.join.key_compare cimport keys_compare, keys_equal
+from qcore_ext.join.placed_keys cimport placed_keys_free, placed_keys_make, placed_keys_note
+from qcore_ext.rows.key_places cimport key_places_test
 
 cdef enum:
     # Rows are separated by the table's filter if it rules out half of a vector. Otherwise it is tried again after this
@@ -99,6 +101,7 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil:
     buffer_unref(lookup.buffer)
     buffer_unref(lookup.conversion_buffer)
+    placed_keys_free(&lookup.placed)
     lookup.buffer = NULL
     lookup.conversion_buffer = NULL
     lookup.conversions = NULL
@@ -244,6 +247,25 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
         )
 
 
+cdef int find_codes(const JoinTable* table, JoinLookup* lookup, int64_t n) except -1 nogil:
+    """Find the keys of codes at their places, or in the slots. Makes the places when they are worth it."""
+    cdef int64_t n_keys
+    if lookup.placed.places.buffer != NULL:
+        key_places_test(
+            &lookup.placed.places, lookup.placed.words, lookup.codes, n, lookup.flags, lookup.slot_numbers
+        )
+        lookup.is_placed = True
+        return 0
+    find_slots(table, lookup, n, False)
+    n_keys = table.coder.n_rows if table.existence_only else table.n_groups
+    if placed_keys_note(&lookup.placed, n, n_keys):
+        return placed_keys_make(
+            &lookup.placed, table.slots, <int64_t> table.slot_mask + 1, n_keys, table.n_rows if table.unique else 0,
+            lookup.buffer.account,
+        )
+    return 0
+
+
 cdef bint next_equal(const JoinTable* table, JoinLookup* lookup, uint32_t at) noexcept nogil:
     """Find the next slot with the same hash and equal keys. Returns False if there is none."""
     cdef uint64_t slot = lookup.slot_numbers[at]
@@ -334,6 +356,8 @@ cdef int join_table_find(
     join_lookup_load(lookup, keys, start, rows, n)
     lookup.some_null = rows_without_null(lookup.keys, lookup.n_keys, n, lookup.valid)
     lookup.n_hits = 0
+    lookup.n_rows = n
+    lookup.is_placed = False
     if table.index == INDEX_NONE:
         memset(lookup.flags, 0, n)
         return 0
@@ -352,7 +376,7 @@ cdef int join_table_find(
         if table.index == INDEX_RANKS:
             probe_kernels().rank_test(table.words, lookup.codes, n, lookup.flags)
         else:
-            find_slots(table, lookup, n, False)
+            find_codes(table, lookup, n)
     if lookup.conversions != NULL:
         simd_kernels().mask_and(lookup.flags, lookup.conversions.fits, lookup.flags, n)
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
@@ -362,6 +386,24 @@ cdef int join_table_find(
     elif table.index == INDEX_WIDE_CODES:
         verify_wide_hits(table, lookup, n)
     return 0
+
+
+cdef void placed_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil:
+    cdef const Group* groups = lookup.placed.groups
+    cdef const uint32_t* numbers = lookup.slot_numbers
+    cdef const uint32_t* hits = lookup.hits
+    cdef uint32_t* out = lookup.starts
+    cdef int64_t n = lookup.n_hits
+    cdef int64_t i
+    if groups == NULL and n == lookup.n_rows:
+        memcpy(out, numbers, n * sizeof(uint32_t))
+    elif groups == NULL:
+        for i in range(n):
+            out[i] = numbers[hits[i]]
+    else:
+        for i in range(n):
+            out[i] = groups[numbers[hits[i]]].start
+            lookup.counts[i] = groups[numbers[hits[i]]].count
 
 
 cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil:
@@ -385,6 +427,14 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
                 qc_check(starts[rank] < starts[rank + 1] <= table.n_rows, b"the starts of groups ascend")
                 out[i] = starts[rank]
                 counts[i] = starts[rank + 1] - starts[rank]
+    elif lookup.is_placed:
+        placed_groups(table, lookup)
+    elif n == lookup.n_rows:
+        for i in range(n):
+            out[i] = groups[i].start
+        if not table.unique:
+            for i in range(n):
+                counts[i] = groups[i].count
     else:
         for i in range(n):
             out[i] = groups[hits[i]].start

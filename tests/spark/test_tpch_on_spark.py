@@ -19,15 +19,7 @@ TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "regio
 # By default small tables are joined and grouped in the driver process. With 1 byte everything is a stage of tasks.
 SMALL = {"spark.qcore.broadcast.bytes": "1", "spark.qcore.driver.bytes": "1"}
 # What runs in every suite of tests.
-EACH_TIME = {
-    (3, "all"),
-    (13, "all"),
-    (15, "all"),
-    (16, "all"),
-    (21, "all"),
-    (21, "all by shuffle"),
-    (5, "few by shuffle"),
-}
+EACH_TIME = {(3, "all"), (16, "all by shuffle"), (21, "all"), (5, "few by shuffle")}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +35,7 @@ def session(tpch_dir: Path) -> qcore.Session:
     [
         pytest.param(number, stages, marks=[] if (number, stages) in EACH_TIME else pytest.mark.sweep)
         for number in range(1, 23)
-        for stages in ("all", "few", "all by shuffle", "few by shuffle")
+        for stages in (("all", "few by shuffle") if number % 2 else ("few", "all by shuffle"))
     ],
 )
 def test_answers(spark: Any, session: qcore.Session, tmp_path: Path, conf: Any, number: int, stages: str) -> None:

@@ -1,4 +1,4 @@
-"""Key places: a perfect hash of the keys of a group table, each of one word. Each key has a place of its own."""
+"""Key places: a perfect hash of numbered keys, each of one word. Each key has a place of its own."""
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -11,7 +11,6 @@ cdef extern from "native/mix.h" nogil:
 
 cdef enum:
     PLACE_BITS_MIN = 3
-    KEYS_MAX = 65536            # more are partitioned first; half a megabyte of words, and as much of places
     BUCKET_BITS_LESS = 2        # a quarter as many buckets as places: one to two keys each
     ROWS_A_KEY = 16             # rows looked up otherwise, for each key, before the places are made
     FACTORS_MAX = 8
@@ -22,7 +21,7 @@ cdef enum:
 ctypedef struct Placing:
     # The keys by bucket, while their places are searched.
     uint64_t* products          # key * factor, in the order of the buckets
-    uint32_t* groups            # the group of each
+    uint32_t* numbers           # the number of each
     uint32_t* starts            # the keys of bucket b are starts[b]..starts[b + 1]
     uint8_t* taken              # by place
     int64_t n_buckets
@@ -33,31 +32,40 @@ cdef void key_places_free(KeyPlaces* places) noexcept nogil:
     memset(places, 0, sizeof(KeyPlaces))
 
 
+cdef inline uint32_t number_at(const KeyPlaces* places, uint64_t key) noexcept nogil:
+    """The number of the key that has the place of `key`."""
+    cdef uint64_t product = key * places.factor
+    return places.numbers[
+        ((product >> places.place_shift) & places.place_mask) ^ places.shifts[product >> places.bucket_shift]
+    ]
+
+
 cdef bint key_places_find(
-    const KeyPlaces* places, const uint64_t* words, const uint64_t* low, int64_t n, uint32_t* groups,
+    const KeyPlaces* places, const uint64_t* words, const uint64_t* keys, int64_t n, uint32_t* numbers,
 ) noexcept nogil:
-    cdef const uint16_t* shifts = places.shifts
-    cdef const uint32_t* by_place = places.groups
-    cdef uint64_t factor = places.factor
-    cdef uint64_t mask = places.place_mask
-    cdef int bucket_shift = places.bucket_shift
-    cdef int place_shift = places.place_shift
-    cdef uint64_t product
+    cdef KeyPlaces at = places[0]       # a copy, which the stores to `numbers` cannot change
     cdef uint64_t missing = 0
-    cdef uint32_t group
     cdef int64_t i
     for i in range(n):
-        product = low[i] * factor
-        group = by_place[((product >> place_shift) & mask) ^ shifts[product >> bucket_shift]]
-        groups[i] = group
-        missing |= words[group] ^ low[i]
+        numbers[i] = number_at(&at, keys[i])
+        missing |= words[numbers[i]] ^ keys[i]
     return missing == 0
+
+
+cdef void key_places_test(
+    const KeyPlaces* places, const uint64_t* words, const uint64_t* keys, int64_t n, uint8_t* flags, uint32_t* numbers,
+) noexcept nogil:
+    cdef KeyPlaces at = places[0]
+    cdef int64_t i
+    for i in range(n):
+        numbers[i] = number_at(&at, keys[i])
+        flags[i] &= words[numbers[i]] == keys[i]
 
 
 # --- making ---
 
 cdef int64_t sort_by_bucket(
-    const KeyPlaces* places, Placing* placing, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
+    const KeyPlaces* places, Placing* placing, const uint64_t* words, const uint32_t* nulls, int64_t n_keys,
 ) noexcept nogil:
     """Sort the keys without nulls by bucket. Returns the number of keys of the largest bucket."""
     cdef uint32_t* starts = placing.starts
@@ -65,7 +73,7 @@ cdef int64_t sort_by_bucket(
     cdef int64_t i, b, at
     cdef uint32_t most = 0
     memset(starts, 0, (placing.n_buckets + 2) * sizeof(uint32_t))
-    for i in range(n_groups):
+    for i in range(n_keys):
         if nulls[i] == 0:
             b = <int64_t> (words[i] * places.factor >> places.bucket_shift)
             starts[b] += 1
@@ -73,15 +81,15 @@ cdef int64_t sort_by_bucket(
     for b in range(1, placing.n_buckets + 1):
         starts[b] += starts[b - 1]
     # Each start is the end of its bucket until the keys are stored, from the last to the first.
-    for i in range(n_groups):
+    for i in range(n_keys):
         if nulls[i] == 0:
             product = words[i] * places.factor
             b = <int64_t> (product >> places.bucket_shift)
             starts[b] -= 1
             at = starts[b]
-            qc_check(0 <= at < n_groups, b"the keys by bucket are those of the groups")
+            qc_check(0 <= at < n_keys, b"the keys by bucket are the keys")
             placing.products[at] = product
-            placing.groups[at] = <uint32_t> i
+            placing.numbers[at] = <uint32_t> i
     return most
 
 
@@ -101,7 +109,7 @@ cdef bint place_bucket(KeyPlaces* places, Placing* placing, int64_t bucket) noex
             if placing.taken[at]:
                 break
             placing.taken[at] = 1
-            places.groups[at] = placing.groups[start + k]
+            places.numbers[at] = placing.numbers[start + k]
             k += 1
         if k == n:
             places.shifts[bucket] = <uint16_t> shift
@@ -114,18 +122,18 @@ cdef bint place_bucket(KeyPlaces* places, Placing* placing, int64_t bucket) noex
 
 
 cdef int place_keys(
-    KeyPlaces* places, Placing* placing, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
+    KeyPlaces* places, Placing* placing, const uint64_t* words, const uint32_t* nulls, int64_t n_keys,
     const MemoryAccount* account,
 ) except -1 nogil:
     """Place all keys by one factor. Returns 0 if that is not possible."""
-    cdef int64_t size = sort_by_bucket(places, placing, words, nulls, n_groups)
+    cdef int64_t size = sort_by_bucket(places, placing, words, nulls, n_keys)
     cdef int64_t b
     if size == 0 or size > BUCKET_KEYS_MAX:
         return 0
     memset(placing.taken, 0, places.place_mask + 1)
     # No row of an empty place equals the key of another place.
     for b in range(<int64_t> places.place_mask + 1):
-        places.groups[b] = placing.groups[0]
+        places.numbers[b] = placing.numbers[0]
     # The larger buckets first, while most places are free.
     while size > 0:
         account_check(account)
@@ -136,8 +144,8 @@ cdef int place_keys(
     return 1
 
 
-cdef int make(
-    KeyPlaces* places, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, MemoryAccount* account,
+cdef int key_places_make(
+    KeyPlaces* places, const uint64_t* words, const uint32_t* nulls, int64_t n_keys, MemoryAccount* account,
 ) except -1 nogil:
     cdef Placing placing
     cdef int bits = PLACE_BITS_MIN
@@ -145,7 +153,7 @@ cdef int make(
     cdef Buffer* scratch = NULL
     cdef int64_t tried
     cdef bint done = False
-    while (<int64_t> 1 << bits) < 2 * n_groups:
+    while (<int64_t> 1 << bits) < 2 * n_keys:
         bits += 1
     n_places = <int64_t> 1 << bits
     placing.n_buckets = n_places >> BUCKET_BITS_LESS
@@ -155,34 +163,29 @@ cdef int make(
         places.buffer = buffer_new_zeroed(
             account, n_places * sizeof(uint32_t) + placing.n_buckets * sizeof(uint16_t)
         )
-        places.groups = <uint32_t*> places.buffer.data
-        places.shifts = <uint16_t*> (places.groups + n_places)
+        places.numbers = <uint32_t*> places.buffer.data
+        places.shifts = <uint16_t*> (places.numbers + n_places)
         places.place_mask = <uint64_t> (n_places - 1)
         places.bucket_shift = 64 - (bits - BUCKET_BITS_LESS)
         places.place_shift = places.bucket_shift - bits
-        scratch = buffer_new(account, n_groups * 12 + (placing.n_buckets + 2) * 4 + n_places)
+        scratch = buffer_new(account, n_keys * 12 + (placing.n_buckets + 2) * 4 + n_places)
         placing.products = <uint64_t*> scratch.data
-        placing.groups = <uint32_t*> (placing.products + n_groups)
-        placing.starts = placing.groups + n_groups
+        placing.numbers = <uint32_t*> (placing.products + n_keys)
+        placing.starts = placing.numbers + n_keys
         placing.taken = <uint8_t*> (placing.starts + placing.n_buckets + 2)
         for tried in range(FACTORS_MAX):
             places.factor = qc_mix(<uint64_t> tried + 1) | 1
-            if place_keys(places, &placing, words, nulls, n_groups, account):
+            if place_keys(places, &placing, words, nulls, n_keys, account):
                 done = True
                 break
     finally:
         buffer_unref(scratch)
         if not done:
             key_places_free(places)
-    places.n_groups = n_groups
+    places.n_keys = n_keys
     return 0
 
 
-cdef int key_places_note(
-    KeyPlaces* places, int64_t n, const uint64_t* words, const uint32_t* nulls, int64_t n_groups,
-    MemoryAccount* account,
-) except -1 nogil:
+cdef bint key_places_note(KeyPlaces* places, int64_t n, int64_t n_keys, int64_t keys_max) noexcept nogil:
     places.rows_without += n
-    if places.rows_without < ROWS_A_KEY * n_groups or n_groups == places.n_groups or n_groups > KEYS_MAX:
-        return 0
-    return make(places, words, nulls, n_groups, account)
+    return places.rows_without >= ROWS_A_KEY * n_keys and n_keys != places.n_keys and n_keys <= keys_max

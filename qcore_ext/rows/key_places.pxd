@@ -1,0 +1,44 @@
+"""Key places: a perfect hash of numbered keys, each of one word. Each key has a place of its own.
+
+One multiplication, the shift of the key's bucket and the number at its place give a key, which is compared. Nothing is
+searched, and a place takes 4 bytes where a slot takes 16. Groups of an aggregation: with 1K 1.3 instead of 4 ns a row,
+with 16K 2 instead of 6.
+
+Making the places costs 50 ns a key, so they are made when the rows looked up otherwise have cost as much. Keys that
+come later have no place, and are looked up otherwise.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from qcore_ext.ground.memory cimport Buffer, MemoryAccount
+
+
+ctypedef struct KeyPlaces:
+    Buffer* buffer              # owned; NULL if there are no places
+    uint32_t* numbers           # the number of each place's key; of an empty place, that of any key
+    uint16_t* shifts            # what moves the places of a bucket's keys
+    uint64_t factor
+    int bucket_shift            # key * factor >> bucket_shift is the bucket
+    int place_shift
+    uint64_t place_mask
+    int64_t n_keys              # number of keys when they were made
+    int64_t rows_without        # rows that were looked up otherwise since then
+
+
+cdef void key_places_free(KeyPlaces* places) noexcept nogil
+# Note n rows whose keys were not found in the places. Returns whether it is worth it now to make the places of n_keys
+# keys, of which there may be `keys_max`.
+cdef bint key_places_note(KeyPlaces* places, int64_t n, int64_t n_keys, int64_t keys_max) noexcept nogil
+# Make the places of the keys words[0..n_keys). Keys whose `nulls` is not 0 have no place. There are no places if that
+# takes too long.
+cdef int key_places_make(
+    KeyPlaces* places, const uint64_t* words, const uint32_t* nulls, int64_t n_keys, MemoryAccount* account,
+) except -1 nogil
+# numbers[i] = the number of the key that has the place of keys[i]. Returns whether all of these keys are keys[i].
+cdef bint key_places_find(
+    const KeyPlaces* places, const uint64_t* words, const uint64_t* keys, int64_t n, uint32_t* numbers,
+) noexcept nogil
+# The same; and flags[i] becomes 0 if that key is not keys[i].
+cdef void key_places_test(
+    const KeyPlaces* places, const uint64_t* words, const uint64_t* keys, int64_t n, uint8_t* flags, uint32_t* numbers,
+) noexcept nogil
