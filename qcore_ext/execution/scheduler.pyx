@@ -36,8 +36,8 @@ cdef extern from *:
     void* qc_serving
 
 # Time from the last turn of any driver until the system may take idle memory when it is short of memory (as long as
-# jemalloc keeps unused pages), and until all idle memory is returned. Queries that follow each other reuse the memory: a
-# result of 320 MB in fresh pages takes three times as long.
+# jemalloc keeps unused pages), and until all idle memory is returned. Queries that follow each other reuse the memory:
+# a result of 320 MB in fresh pages takes three times as long.
 cdef int64_t IDLE_NANOS = 10000000000
 cdef int64_t TRIM_NANOS = 30000000000
 

@@ -148,8 +148,8 @@ cdef class HashProbe(Operator):
 
     def stats_snapshot(self):
         """Figures of any operator. Once the table is there 'join' has its 'index' with the reason for it, and
-        the probe rows 'looked_up', 'filtered' (those whose key was first asked of a filter of bits), 'placed' (looked up
-        at places of the keys, not in slots) and 'matched'.
+        the probe rows 'looked_up', 'filtered' (those whose key was first asked of a filter of bits), 'placed' (whose
+        key was looked up at places, not in slots) and 'matched'.
         """
         counters = Operator.stats_snapshot(self)
         if qc_load(&self.index) >= 0:

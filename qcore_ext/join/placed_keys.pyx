@@ -9,7 +9,7 @@ from qcore_ext.ground.probe cimport Group, Slot
 from qcore_ext.rows.key_places cimport key_places_free, key_places_make, key_places_note
 
 cdef enum:
-    # With 60K keys a row takes as long at places as in slots, with 125K a tenth longer: it reads three cache lines of the
+    # With 60K keys a row takes as long at places as in slots, with 125K a tenth longer: it reads three lines of the
     # second-level cache, and in slots one.
     PLACED_KEYS_MAX = 32768
     # Rows without a key take space too.

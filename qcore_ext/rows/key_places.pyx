@@ -12,7 +12,7 @@ cdef extern from "native/mix.h" nogil:
 cdef enum:
     PLACE_BITS_MIN = 3
     BUCKET_BITS_LESS = 2        # a quarter as many buckets as places: one to two keys each
-    ROWS_A_KEY = 16             # rows looked up otherwise, for each key, before the places are made
+    ROWS_A_KEY = 32             # rows looked up otherwise, for each key, before the places are made
     FACTORS_MAX = 8
     SHIFTS_MAX = 65536          # tried for a bucket
     BUCKET_KEYS_MAX = 32

@@ -107,3 +107,20 @@ def test_q2_texts_fill_the_space_of_their_part(limit: int) -> None:
     wanted = run_calls(table, 2, sums, radix_groups_min=1 << 40)
     for step in ("single", "both"):
         assert_same_rows(run_calls(table, 2, sums, step, limit, radix_groups_min=500), wanted)
+
+
+@pytest.mark.parametrize("n_rows", [9000, pytest.param(1_000_000, marks=pytest.mark.sweep)])
+def test_q2_rows_with_two_texts_keep_their_hash(n_rows: int) -> None:
+    """The hashes wait with the rows, also in buffers that grow. Groups by one table hash each row when it is added."""
+    rng = np.random.default_rng(37)
+    k = rng.permutation(n_rows) % (n_rows * 7 // 10)
+    first = pa.array([None if v % 13 == 0 else f"the first text of {v % 1000}" for v in k.tolist()])
+    second = pa.array([f"second {v // 1000:>12}" if v % 3 else f"{v:x}" for v in k.tolist()])
+    table = pa.table({"a": first, "b": second, "x": rng.integers(0, 100, n_rows)})
+    counts = [Call("count", -1, pa.int64(), nothing), Call("sum", 2, pa.int64(), nothing)]
+    got = run_calls(table, 2, counts, radix_groups_min=1000)
+    wanted = table.group_by(["a", "b"]).aggregate([([], "count_all"), ("x", "sum")])
+    assert got.num_rows == wanted.num_rows
+    joined = got.rename_columns(["a", "b", "n", "s"]).sort_by([("a", "ascending"), ("b", "ascending")])
+    expected = wanted.select(["a", "b", "count_all", "x_sum"]).sort_by([("a", "ascending"), ("b", "ascending")])
+    assert joined.columns == expected.columns

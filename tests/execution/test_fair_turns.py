@@ -11,8 +11,8 @@ import pytest
 
 import qcore
 from qcore import PlanBuilder
-from sweeps import every
 from qcore_ext.ground.fault import Faults
+from sweeps import every
 
 N_ROWS = 16_000_000
 PLANS: dict[str, Callable[[PlanBuilder], PlanBuilder]] = {

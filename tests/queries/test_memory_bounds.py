@@ -98,7 +98,7 @@ def run_apart(program: str, *arguments: str) -> str:
 
 @pytest.mark.sweep
 def test_memory_of_a_result_goes_back_to_the_system_once_it_is_dropped(texts: str) -> None:
-    """The system may take it ten seconds after the last query, and gets it after thirty: the next query finds it warm."""
+    """The system may take it ten seconds after the last query, and gets it after thirty."""
     out = run_apart(
         """
         import sys, time, qcore
@@ -106,7 +106,7 @@ def test_memory_of_a_result_goes_back_to_the_system_once_it_is_dropped(texts: st
             return sum(int(line.split()[1]) for line in open("/proc/self/" + of) if line.startswith(name)) >> 10
         def resident():
             return megabytes("VmRSS", "status")
-        def needed():
+        def not_offered():
             return resident() - megabytes("LazyFree", "smaps_rollup")
         session = qcore.Session(threads=2)
         session.register("t", sys.argv[1])
@@ -118,7 +118,7 @@ def test_memory_of_a_result_goes_back_to_the_system_once_it_is_dropped(texts: st
         start = time.monotonic()
         time.sleep(5)
         kept = resident()
-        while needed() - before > 100 and time.monotonic() < start + 30:
+        while not_offered() - before > 100 and time.monotonic() < start + 30:
             time.sleep(0.2)
         offered = time.monotonic() - start
         while resident() - before > 100 and time.monotonic() < start + 60:

@@ -11,9 +11,9 @@ import pytest
 
 import qcore
 from oracle import assert_same_rows
-from sweeps import every
 from qcore.errors import ExecutionError
 from qcore.spark.exchange import DIRECTORY_CONF
+from sweeps import every
 
 pytest.importorskip("sqlglot", reason="SQL needs the sql extra: pip install 'qcore[sql]'")
 

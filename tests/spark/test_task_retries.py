@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from reading import read_split, read_table
-from sweeps import every
 
 import qcore
 from qcore.connectors.sources import table_from
 from qcore.errors import ExecutionError
 from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplits, SparkTable
+from sweeps import every
 
 # Executors cannot import the tests.
 pytest.importorskip("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
