@@ -98,6 +98,7 @@ def test_new_times_of_the_same_files_build_nothing(tree):
     assert tree.build() == {"Translating": set(), "Compiling": set()}
 
 
+@pytest.mark.sweep
 def test_a_changed_struct_builds_all_modules_that_read_it(tree):
     assert tree.value("caller", "size") == 8
     tree.replace("qcore_ext/ground/pair.pxd", "    int second\n", "    int second\n    int third\n")

@@ -81,6 +81,7 @@ def test_arguments_of_any_type_widen(name: str, by: str | None, seeds: range) ->
         check(plan, f"select g, {ANY_SQL} from t group by g" if by else f"select {ANY_SQL} from t", source, drivers)
 
 
+@pytest.mark.each_value
 @SEEDS
 @pytest.mark.parametrize("by", ["g", None])
 @pytest.mark.parametrize("name", NUMBERS)

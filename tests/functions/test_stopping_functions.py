@@ -62,7 +62,7 @@ def best_seconds_to_stop(expr: Expr, most: float) -> float:
     return seconds
 
 
-@pytest.mark.parametrize("name", every(24, sorted(set(scalar_functions()) - set(NOT_CALLED))))
+@pytest.mark.parametrize("name", every(40, sorted(set(scalar_functions()) - set(NOT_CALLED))))
 def test_v7_functions_look_often(name: str) -> None:
     """V7: each function of docs/FUNCTIONS.md runs, and never longer than SECONDS_MAX between two looks."""
     most = LONGER[name][0] if name in LONGER else SECONDS_MAX

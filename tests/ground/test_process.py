@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 SCRIPT = """
 import atexit, ctypes, gc, os, pathlib, signal, sys, tempfile, threading, time, types
 import pyarrow as pa, qcore
@@ -199,6 +201,7 @@ print("hung:", hung)
     assert done.stdout == "hung: 0\n", done.stderr
 
 
+@pytest.mark.sweep
 def test_a_child_that_ends_leaves_the_files_its_parent_writes() -> None:
     done = run_script(
         """

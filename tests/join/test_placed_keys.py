@@ -37,7 +37,7 @@ def sides(n_keys: int, copies: int, null_share: float) -> tuple[pa.Table, pa.Tab
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_keys", [3, 900])
+@pytest.mark.parametrize("n_keys", [3, 500])
 @pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
 def test_q2_rows_before_and_after_the_places(duck, kind, n_keys, copies, null_share) -> None:

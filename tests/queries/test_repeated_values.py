@@ -46,7 +46,7 @@ def run(query: str, timeout: int) -> tuple[int, str, float]:
 @pytest.mark.parametrize(
     ("query", "timeout", "ends"),
     every(
-        3,
+        5,
         [
             (LISTS, 2, ("Timeout", "MemoryLimitError")),
             (f"create table z as {LISTS}", 5, ("MemoryLimitError",)),

@@ -14,6 +14,7 @@ from qcore_ext.sort.order_by import OrderBy
 from qcore_ext.sort.shared_sort import SortState
 from qcore_testing.operators import run_chain
 from random_tables import SIZES, random_table
+from sweeps import every
 
 
 @pytest.mark.each_value
@@ -67,7 +68,9 @@ TYPES = {
 @pytest.mark.each_value
 @pytest.mark.parametrize("threads", [2])
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
-@pytest.mark.parametrize("keys", [["i"], ["f"], ["s"], ["b", "w"], ["n", "i"], ["s", "n"], ["b", "n", "f"], ["w", "s"]])
+@pytest.mark.parametrize(
+    "keys", every(2, [["i"], ["f"], ["s"], ["b", "w"], ["n", "i"], ["s", "n"], ["w", "s"], ["b", "n", "f"]])
+)
 def test_q2_drivers_work_together(keys: list[str], null_share: float, threads: int) -> None:
     """Each driver has more than HELPER_ROWS_MIN rows, so all drivers take part in the sort."""
     few = {"n": 1000, "s": 5000, "w": 3000}

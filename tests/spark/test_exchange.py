@@ -68,6 +68,7 @@ def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
     assert_same_rows(read_table(table_from(df)), df.toArrow(), check_names=True)
 
 
+@pytest.mark.sweep
 def test_partitions_come_while_the_job_runs(spark: Any, exchange_dir: Path) -> None:
     """S1: two cores, four partitions, of which the later ones are slow. The first is read long before the job ends."""
     df = spark.range(0, 4, 1, 4).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 1000L * id) as slept")

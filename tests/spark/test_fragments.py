@@ -19,6 +19,7 @@ from qcore.plan import nodes as p
 from qcore.spark.fragments import Limits, next_stages
 from qcore.spark.stage_stats import describe
 from random_tables import random_table
+from sweeps import every
 
 # No part counts as small. Every join is partitioned, and only the rest runs in this process.
 APART = Limits(3, 0, 0)
@@ -88,6 +89,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize(("n_tasks", "n_partitions"), [(1, 1), (2, 3), (5, 7)])
 def test_s2_queries_over_one_table(
@@ -197,7 +199,7 @@ FILTERED = {
 }
 
 
-@pytest.mark.parametrize("query", FILTERED)
+@pytest.mark.parametrize("query", every(3, FILTERED))
 def test_rows_without_a_match_are_not_exchanged(query: str, tmp_path: Path) -> None:
     """S2: a filter of the build keys drops such rows if the join does not return them."""
     tables = {

@@ -82,6 +82,7 @@ def test_a_limit_stops_the_spark_job(spark: Any, tmp_path: Path, conf: Any) -> N
     assert "qcore-spark-job" not in {thread.name for thread in threading.enumerate()}
 
 
+@pytest.mark.sweep
 def test_a_failing_spark_job_fails_the_query(spark: Any, tmp_path: Path, conf: Any) -> None:
     conf(DIRECTORY_CONF, str(tmp_path))
     frame = spark.range(0, 100, 1, 4).selectExpr("assert_true(id < 70, 'too large') as x", "id")

@@ -264,6 +264,7 @@ def test_partition_values_like_the_text_around_them(spark: Any, tmp_path: Path) 
         assert_same_rows(rows_read(table), rows_of(read))
 
 
+@pytest.mark.sweep
 def test_values_of_folders_take_few_calls(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A py4j call takes 0.1 to 0.3 ms. There must be fewer calls than folders."""
     from py4j.java_gateway import JavaMember

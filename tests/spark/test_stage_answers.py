@@ -50,7 +50,7 @@ def session_over(folder: Path, threads: int = 2) -> qcore.Session:
 @pytest.mark.each_value
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("build", ["left", "right"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 def test_joins_of_every_kind(kind: str, build: str, cut: str, sides: Path, tmp_path: Path) -> None:
     """Hash joins by one and two keys, with a condition, and nested-loop joins."""
     session = session_over(sides)
@@ -139,7 +139,7 @@ class GrowingOnTables(Growing):
         return of.distinct()
 
 
-@pytest.mark.parametrize("start", range(0, 120, 10))
+@pytest.mark.parametrize("start", every(4, range(0, 120, 10)))
 def test_random_plans(start: int, tmp_path: Path) -> None:
     """Random plans over files and rows of this process, divided in several ways."""
     for seed in range(start, start + 10):

@@ -126,7 +126,7 @@ FAILURES = {
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("carrier", ["files", "shuffle"])
+@pytest.mark.parametrize("carrier", every(2, ["shuffle", "files"]))
 @pytest.mark.parametrize("failure", every(5, FAILURES))
 def test_a_first_attempt_that_fails(
     spark: Any, path: str, parent: Path, conf: Any, monkeypatch: pytest.MonkeyPatch, failure: str, carrier: str

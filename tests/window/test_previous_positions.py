@@ -38,6 +38,7 @@ def test_values_of_every_type(type_: pa.DataType) -> None:
     check(random_table(2, 200, [type_], 0.15, 9, extremes=True).column(0), FRAMES[:3])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("n_distinct", [1, 12, 3000])
 def test_sizes(n_rows: int, n_distinct: int) -> None:
