@@ -59,6 +59,9 @@ cdef int placed_keys_make(
         key_places_make(&placed.places, placed.words, missing, n, account)
         # Whether or not they could be placed, the same keys are not placed again.
         placed.places.n_keys = n_keys
+        if placed.places.buffer == NULL:
+            buffer_unref(placed.buffer)
+            placed.buffer = NULL
         done = True
     finally:
         buffer_unref(nulls)
