@@ -24,8 +24,8 @@ from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )
 from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column, group_table_slot_bytes
-from qcore_ext.ground.words cimport Word128
 from qcore_ext.aggregate.key_packing cimport KEYS_STORED
+from qcore_ext.ground.words cimport Word128
 from qcore_ext.rows.long_text cimport text_copy
 
 cdef enum:
@@ -62,9 +62,22 @@ cdef int64_t bytes_left(MemoryAccount* account) noexcept nogil:
     return left
 
 
+cdef bint may_keep_hashes(const GroupPlan* plan) noexcept nogil:
+    """Whether it is worth it to keep the hashes of rows with stored keys.
+
+    To move a hash costs as much as to hash a text again. A million groups by two texts of 25 bytes: 0.93 of the
+    processor time; by one text 1.1.
+    """
+    cdef int32_t n_texts = 0
+    cdef int32_t c
+    for c in range(plan.n_keys):
+        n_texts += plan.types[c].phys == PHYS_VIEW
+    return n_texts > 1
+
+
 cdef int64_t bytes_of_row(const GroupPlan* plan) noexcept nogil:
     """The bytes that the buffers have for a row, at most."""
-    cdef int64_t n_bytes = 1 + sizeof(uint64_t)
+    cdef int64_t n_bytes = 1 + (sizeof(uint64_t) if may_keep_hashes(plan) else 0)
     cdef int32_t c
     for c in range(plan.n_vectors):
         n_bytes += phys_width(plan.types[c].phys)
@@ -84,18 +97,6 @@ cdef int64_t radix_groups_rows_each(const GroupPlan* plan) noexcept nogil:
     return rows_each
 
 
-cdef bint keeps_hashes(const GroupPlan* plan, const GroupSet* groups) noexcept nogil:
-    """Whether the buffers keep the hashes of the rows: to move one costs as much as to hash a text again.
-
-    A million groups by two texts of 25 bytes: 0.93 of the processor time; by one text 1.1.
-    """
-    cdef int32_t n_texts = 0
-    cdef int32_t c
-    for c in range(plan.n_keys):
-        n_texts += plan.types[c].phys == PHYS_VIEW
-    return n_texts > 1 and groups.table.layout.mode == KEYS_STORED
-
-
 cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int64_t rows_each) except NULL nogil:
     cdef RadixGroups* radix = <RadixGroups*> struct_new(sizeof(RadixGroups))
     cdef int32_t c
@@ -107,7 +108,7 @@ cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int6
         for c in range(plan.n_vectors):
             radix.columns[c].width = phys_width(plan.types[c].phys)
             radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
-        if keeps_hashes(plan, groups):
+        if groups.table.layout.mode == KEYS_STORED and may_keep_hashes(plan):
             radix.hashes = buffer_new(plan.account, RADIX_PARTS * rows_each * sizeof(uint64_t))
         radix.table_scratch = buffer_new(plan.account, GROUP_SCRATCH_BYTES)
         radix.scratch = buffer_new(
