@@ -188,6 +188,10 @@ cdef void compare_strings(
     cdef const StringView* a
     cdef const StringView* b
     cdef int64_t i
+    if vector.validity == NULL:
+        for i in range(n):
+            same[i] = views_equal(&(<const StringView*> vector.values)[rows[i]], &stored_values[stored[i]])
+        return
     for i in range(n):
         a = &(<const StringView*> vector.values)[rows[i]]
         b = &stored_values[stored[i]]

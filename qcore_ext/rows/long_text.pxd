@@ -15,10 +15,20 @@ cdef enum:
 
 cdef inline bint text_equal(const char* a, const char* b, int64_t n) noexcept nogil:
     """Whether n > 8 bytes are equal. The last word overlaps the one before."""
+    cdef Word128 first, other, last, other_last
     cdef uint64_t here, there
     cdef int64_t i = 0
     if n >= CALL_BYTES_MIN:
         return memcmp(a, b, n) == 0
+    if 16 <= n <= 32:
+        memcpy(&first, a, 16)
+        memcpy(&other, b, 16)
+        memcpy(&last, a + n - 16, 16)
+        memcpy(&other_last, b + n - 16, 16)
+        return (
+            (first.low ^ other.low) | (first.high ^ other.high)
+            | (last.low ^ other_last.low) | (last.high ^ other_last.high)
+        ) == 0
     while i < n - 8:
         memcpy(&here, a + i, 8)
         memcpy(&there, b + i, 8)
