@@ -46,6 +46,9 @@ cdef enum:
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
 cdef uint32_t[VECTOR_ROWS] NO_NULLS         # the null masks of rows whose columns are all valid
+cdef uint32_t[VECTOR_ROWS] EVERY_ROW        # the rows of a vector
+for _row in range(VECTOR_ROWS):
+    EVERY_ROW[_row] = _row
 
 
 ctypedef struct TwoWordSlot:
@@ -501,6 +504,25 @@ cdef int64_t probe_stored(
     return n_candidates
 
 
+cdef int64_t find_stored(
+    GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) noexcept nogil:
+    """Find the groups of n rows in the first slots of their hashes. Returns the number of rows that are pending."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef const StoredSlot* slots = <const StoredSlot*> table.slots.data
+    cdef uint64_t mask = <uint64_t> (table.n_slots - 1)
+    cdef uint32_t candidate = 0
+    cdef StoredSlot slot
+    cdef int64_t i
+    for i in range(n):
+        slot = slots[hashes[i] & mask]
+        # Where the slot has another key, the row is compared with the group before, which is in the cache.
+        candidate = slot.group - 1 if (slot.tag == hashes[i] >> HASH_TAG_SHIFT) & (slot.group != 0) else candidate
+        groups[i] = candidate
+    key_columns_compare(table.stored, keys, EVERY_ROW, groups, n, scratch.hit)
+    return list_misses(scratch.hit, n, scratch.pending)
+
+
 cdef int assign_stored(
     GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
 ) except -1 nogil:
@@ -514,9 +536,12 @@ cdef int assign_stored(
     if hashes == NULL:
         hash_keys(keys, table.n_columns, n, scratch.hashes, table.account)
         hashes = scratch.hashes
-    for i in range(n):
-        scratch.low[i] = hashes[i] & mask
-        scratch.pending[i] = <uint32_t> i
+    if table.n_groups > 0:
+        n_pending = find_stored(table, keys, hashes, n, groups)
+    else:
+        memcpy(scratch.pending, EVERY_ROW, n * sizeof(uint32_t))
+    for i in range(n_pending):
+        scratch.low[scratch.pending[i]] = hashes[scratch.pending[i]] & mask
     while n_pending > 0:
         n_fresh = 0
         n_candidates = probe_stored(
