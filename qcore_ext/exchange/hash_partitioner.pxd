@@ -41,11 +41,12 @@ cdef class HashPartitioner:
     cdef void close(self) noexcept nogil
 
 
-# counts[p] += rows of partition p
-cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil
+# counts[p] += rows of partition p, of which there are n_partitions
+cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t n_partitions, int64_t* counts) noexcept nogil
 # Turn each partition's count into the position of its first row in a list sorted by partition.
 cdef void counts_to_starts(int64_t* counts, int64_t n_partitions) noexcept nogil
 # rows[positions[p]++] = row, for n rows in order, where p is the row's partition. `selection` NULL: row i is start + i.
 cdef void place_rows(
-    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* positions, uint32_t* rows,
+    const uint16_t* partitions, int64_t n_partitions, const uint32_t* selection, int64_t start, int64_t n,
+    int64_t* positions, uint32_t* rows,
 ) noexcept nogil

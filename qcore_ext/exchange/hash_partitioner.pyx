@@ -1,6 +1,7 @@
 """The partition of a row: the hash of its keys, scaled to the number of partitions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from qcore_ext.compute.row_hash cimport HASH_EXCHANGE_SHIFT, hash_as_declared, hash_survives, hash_vector
 from qcore_ext.data.batch cimport Batch
@@ -9,10 +10,15 @@ from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport CSchema, DataType, Schema, schema_index
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.check cimport qc_check_partitions
-from qcore_ext.ground.dispatch cimport grouping_kernels
+from qcore_ext.ground.dispatch cimport grouping_kernels, simd_kernels
 from qcore_ext.ground.memory cimport struct_free, struct_new
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
+
+cdef enum:
+    # Up to here a pass over the rows for each partition, several rows at a time, is faster than one pass: its counter
+    # of the same partition waits for the row before.
+    FEW_PARTITIONS = 8
 
 # Zeros, for a kernel that adds a number to each hash. Never written.
 cdef uint32_t[VECTOR_ROWS] NOTHING_ADDED
@@ -30,10 +36,27 @@ cdef void scale(const uint64_t* hashes, int64_t n, int64_t n_partitions, uint16_
         partitions[i] = <uint16_t> (((hashes[i] >> HASH_EXCHANGE_SHIFT) * <uint64_t> n_partitions) >> 32)
 
 
-cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t* counts) noexcept nogil:
+cdef void flag_rows(const uint16_t* partitions, int64_t n, int64_t partition, uint8_t* flags) noexcept nogil:
+    cdef uint16_t wanted = <uint16_t> partition
     cdef int64_t i
     for i in range(n):
-        counts[partitions[i]] += 1
+        flags[i] = partitions[i] == wanted
+
+
+cdef void count_rows(const uint16_t* partitions, int64_t n, int64_t n_partitions, int64_t* counts) noexcept nogil:
+    cdef uint8_t flags[VECTOR_ROWS]
+    cdef int64_t i, p, m
+    cdef int64_t start = 0
+    if n_partitions > FEW_PARTITIONS:
+        for i in range(n):
+            counts[partitions[i]] += 1
+        return
+    while start < n:
+        m = min(n - start, <int64_t> VECTOR_ROWS)
+        for p in range(n_partitions):
+            flag_rows(partitions + start, m, p, flags)
+            counts[p] += simd_kernels().mask_count(flags, m)
+        start += m
 
 
 cdef void counts_to_starts(int64_t* counts, int64_t n_partitions) noexcept nogil:
@@ -45,11 +68,37 @@ cdef void counts_to_starts(int64_t* counts, int64_t n_partitions) noexcept nogil
         total += count
 
 
-cdef void place_rows(
-    const uint16_t* partitions, const uint32_t* selection, int64_t start, int64_t n, int64_t* positions, uint32_t* rows,
+cdef void place_few(
+    const uint16_t* partitions, int64_t n_partitions, const uint32_t* selection, int64_t start, int64_t n,
+    int64_t* positions, uint32_t* rows,
 ) noexcept nogil:
-    cdef int64_t i, position
-    if selection == NULL:
+    """Place n <= VECTOR_ROWS rows one partition after the other."""
+    cdef uint8_t flags[VECTOR_ROWS]
+    cdef uint32_t found[VECTOR_ROWS + 16]
+    cdef int64_t p, count
+    for p in range(n_partitions):
+        flag_rows(partitions, n, p, flags)
+        if selection == NULL:
+            count = simd_kernels().mask_rows(flags, n, <uint32_t> start, found)
+        else:
+            count = simd_kernels().mask_filter(flags, selection + start, n, found)
+        # The kernels store whole registers, which may reach into the rows of the next partition.
+        memcpy(rows + positions[p], found, count * sizeof(uint32_t))
+        positions[p] += count
+
+
+cdef void place_rows(
+    const uint16_t* partitions, int64_t n_partitions, const uint32_t* selection, int64_t start, int64_t n,
+    int64_t* positions, uint32_t* rows,
+) noexcept nogil:
+    cdef int64_t i, position, m
+    if n_partitions <= FEW_PARTITIONS:
+        i = 0
+        while i < n:
+            m = min(n - i, <int64_t> VECTOR_ROWS)
+            place_few(partitions + i, n_partitions, selection, start + i, m, positions, rows)
+            i += m
+    elif selection == NULL:
         for i in range(n):
             position = positions[partitions[i]]
             positions[partitions[i]] = position + 1

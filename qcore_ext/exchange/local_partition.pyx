@@ -132,7 +132,7 @@ cdef class LocalPartition(Operator):
             memset(positions, 0, n_queues * sizeof(int64_t))
             self.hash_rows(batch, <uint16_t*> partitions.data)
             counts_to_starts(positions, n_queues)
-            place_rows(<const uint16_t*> partitions.data, batch.selection, 0, n, positions, rows)
+            place_rows(<const uint16_t*> partitions.data, n_queues, batch.selection, 0, n, positions, rows)
             start = 0
             for i in range(n_queues):       # positions are the ends of the partitions now
                 if positions[i] > start:
@@ -155,7 +155,7 @@ cdef class LocalPartition(Operator):
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
             self.partitioner.assign(batch, start, n, partitions + start, self.account)
-            count_rows(partitions + start, n, self.positions)
+            count_rows(partitions + start, n, self.n_queues, self.positions)
             start += n
         return 0
 

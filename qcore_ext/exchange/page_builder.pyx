@@ -441,9 +441,11 @@ cdef class PageBuilder:
         cdef Buffer* rows = buffer_new(self.account, n * 4)
         try:
             memset(positions, 0, self.n_partitions * sizeof(int64_t))
-            count_rows(partitions, n, positions)
+            count_rows(partitions, n, self.n_partitions, positions)
             counts_to_starts(positions, self.n_partitions)
-            place_rows(partitions, batch.selection, start, n, positions, <uint32_t*> rows.data)
+            place_rows(
+                partitions, self.n_partitions, batch.selection, start, n, positions, <uint32_t*> rows.data
+            )
             for i in range(self.n_partitions):      # positions are the ends of the partitions now
                 if positions[i] > first:
                     part = part_of(batch, <uint32_t*> rows.data + first, positions[i] - first, rows)
