@@ -1,6 +1,6 @@
 """Radix groups: many groups, partitioned by hash, so that the table and the states of one part stay in the cache."""
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from qcore_ext.aggregate.state cimport state_column, state_n_columns
@@ -11,8 +11,8 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_I128, PHYS_VIEW, phys_width
 from qcore_ext.data.take cimport scatter_width
-from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.bitmap cimport bit_get, is_valid
+from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_new, buffer_unref, owner_unref,
@@ -50,16 +50,6 @@ ctypedef struct RadixScratch:
     uint32_t counts[RADIX_PARTS]
     int64_t text_bytes[RADIX_PARTS]     # of the long strings of the vector's rows
     Vector vectors[1]                   # n_vectors; then one VectorScratch for each
-
-
-cdef int64_t bytes_left(MemoryAccount* account) noexcept nogil:
-    """The number of bytes that may still be reserved."""
-    cdef int64_t left = INT64_MAX
-    while account != NULL:
-        if account.limit > 0:
-            left = min(left, account.limit - qc_load(&account.reserved))
-        account = account.parent
-    return left
 
 
 cdef bint may_keep_hashes(const GroupPlan* plan) noexcept nogil:

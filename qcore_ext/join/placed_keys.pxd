@@ -24,7 +24,7 @@ cdef void placed_keys_free(PlacedKeys* placed) noexcept nogil
 cdef bint placed_keys_note(PlacedKeys* placed, int64_t n, int64_t n_keys) noexcept nogil
 # Place the keys of the slots. If `numbers_max` is not 0, each group has one row, and starts below `numbers_max`; the
 # start is then the number of the group's key, unless most numbers would have no key. There are no places, and
-# places.buffer is NULL, if too many keys fall into one bucket.
+# places.buffer is NULL, if too many keys fall into one bucket or memory is short.
 cdef int placed_keys_make(
     PlacedKeys* placed, const Slot* slots, int64_t n_slots, int64_t n_keys, int64_t numbers_max, MemoryAccount* account,
 ) except -1 nogil

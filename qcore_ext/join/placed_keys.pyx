@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
 from qcore_ext.ground.probe cimport Group, Slot
@@ -14,6 +15,8 @@ cdef enum:
     PLACED_KEYS_MAX = 32768
     # Rows without a key take space too.
     NUMBERS_A_KEY_MAX = 4
+    BYTES_A_KEY = 20            # of words, groups, and the numbers without a key
+    SHARE_LEFT = 4              # at most a quarter of the memory that is left: a join runs without places
 
 
 cdef void placed_keys_free(PlacedKeys* placed) noexcept nogil:
@@ -36,8 +39,11 @@ cdef int placed_keys_make(
     cdef int64_t number = 0
     cdef int64_t i
     cdef bint done = False
-    buffer_unref(placed.buffer)
-    placed.buffer = NULL
+    placed_keys_free(placed)
+    # Whether or not they can be placed, the same keys are not placed again.
+    placed.places.n_keys = n_keys
+    if n * <int64_t> BYTES_A_KEY > bytes_left(account) // SHARE_LEFT:
+        return 0
     try:
         placed.buffer = buffer_new(account, n * (sizeof(uint64_t) + sizeof(Group)))
         placed.words = <uint64_t*> placed.buffer.data
@@ -57,7 +63,6 @@ cdef int placed_keys_make(
             missing[number] = 0
             number += 1
         key_places_make(&placed.places, placed.words, missing, n, account)
-        # Whether or not they could be placed, the same keys are not placed again.
         placed.places.n_keys = n_keys
         if placed.places.buffer == NULL:
             buffer_unref(placed.buffer)

@@ -30,7 +30,7 @@ cdef void key_places_free(KeyPlaces* places) noexcept nogil
 # keys, of which there may be `keys_max`.
 cdef bint key_places_note(KeyPlaces* places, int64_t n, int64_t n_keys, int64_t keys_max) noexcept nogil
 # Make the places of the keys words[0..n_keys). Keys whose `nulls` is not 0 have no place. There are no places, and
-# `buffer` is NULL, if too many keys fall into one bucket.
+# `buffer` is NULL, if too many keys fall into one bucket or memory is short.
 cdef int key_places_make(
     KeyPlaces* places, const uint64_t* words, const uint32_t* nulls, int64_t n_keys, MemoryAccount* account,
 ) except -1 nogil

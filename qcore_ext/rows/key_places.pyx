@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref
 
@@ -16,6 +17,7 @@ cdef enum:
     FACTORS_MAX = 8
     SHIFTS_MAX = 65536          # tried for a bucket
     BUCKET_KEYS_MAX = 32
+    SHARE_LEFT = 4              # at most a quarter of the memory that is left: a query runs without places
 
 
 ctypedef struct Placing:
@@ -151,24 +153,28 @@ cdef int key_places_make(
     cdef int bits = PLACE_BITS_MIN
     cdef int64_t n_places
     cdef Buffer* scratch = NULL
+    cdef int64_t n_bytes, n_scratch_bytes
     cdef int64_t tried
     cdef bint done = False
     while (<int64_t> 1 << bits) < 2 * n_keys:
         bits += 1
     n_places = <int64_t> 1 << bits
     placing.n_buckets = n_places >> BUCKET_BITS_LESS
+    n_bytes = n_places * sizeof(uint32_t) + placing.n_buckets * sizeof(uint16_t)
+    n_scratch_bytes = n_keys * 12 + (placing.n_buckets + 2) * 4 + n_places
     key_places_free(places)
+    places.n_keys = n_keys
+    if n_bytes + n_scratch_bytes > bytes_left(account) // SHARE_LEFT:
+        return 0
     try:
         # An empty bucket has the shift 0.
-        places.buffer = buffer_new_zeroed(
-            account, n_places * sizeof(uint32_t) + placing.n_buckets * sizeof(uint16_t)
-        )
+        places.buffer = buffer_new_zeroed(account, n_bytes)
         places.numbers = <uint32_t*> places.buffer.data
         places.shifts = <uint16_t*> (places.numbers + n_places)
         places.place_mask = <uint64_t> (n_places - 1)
         places.bucket_shift = 64 - (bits - BUCKET_BITS_LESS)
         places.place_shift = places.bucket_shift - bits
-        scratch = buffer_new(account, n_keys * 12 + (placing.n_buckets + 2) * 4 + n_places)
+        scratch = buffer_new(account, n_scratch_bytes)
         placing.products = <uint64_t*> scratch.data
         placing.numbers = <uint32_t*> (placing.products + n_keys)
         placing.starts = placing.numbers + n_keys

@@ -8,6 +8,7 @@ import pytest
 from joins import KINDS, as_table, hash_join, oracle_join, split
 
 from oracle import assert_same_rows
+from qcore.errors import MemoryLimitError
 from qcore_ext.ground.memory import Account
 from qcore_ext.join.bridge import JoinBridge
 from qcore_ext.join.hash_join_build import HashBuild
@@ -47,12 +48,12 @@ def test_q2_rows_before_and_after_the_places(duck, kind, n_keys, copies, null_sh
     assert_same_rows(as_table(batches, expected), expected)
 
 
-def rows_placed(n_keys: int, n_probe: int, step: int = STEP) -> int:
+def rows_placed(n_keys: int, n_probe: int, step: int = STEP, limit: int | None = None) -> int:
     """The probe rows that were looked up at places."""
     rng = np.random.default_rng(3)
     probe = pa.table({"p": rng.integers(0, n_keys, n_probe) * step})
     build = pa.table({"b": np.arange(n_keys) * step})
-    memory = Account()
+    memory = Account(None, limit) if limit else Account()
     bridge = JoinBridge("inner", 1, 1, False, build.schema, probe.schema)
     run_chain([HashBuild("build", memory, bridge, ["b"], ["b"])], split(build, 1, None)[0])
     operator = HashProbe("probe", memory, bridge, ["p"], [("build", "b", "b")])
@@ -67,3 +68,15 @@ def test_only_keys_that_many_rows_meet_have_places() -> None:
     assert 64_000 < rows_placed(1000, 100_000) < 68_000
     assert rows_placed(1000, 100_000, step=1) == 0  # ranks
     assert rows_placed(33_000, 1_200_000) == 0  # too many keys
+
+
+def test_places_are_not_made_when_memory_is_short() -> None:
+    """A join that needs all memory of its limit runs without them."""
+    for limit in range(1 << 18, 1 << 24, 1 << 16):
+        try:
+            n_placed = rows_placed(20_000, 700_000, limit=limit)
+        except MemoryLimitError:
+            continue
+        break
+    assert n_placed == 0
+    assert rows_placed(20_000, 700_000, limit=1 << 26) > 0
