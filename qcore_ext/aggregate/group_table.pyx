@@ -47,8 +47,15 @@ cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
 cdef uint32_t[VECTOR_ROWS] NO_NULLS         # the null masks of rows whose columns are all valid
 cdef uint32_t[VECTOR_ROWS] EVERY_ROW        # the rows of a vector
-for _row in range(VECTOR_ROWS):
-    EVERY_ROW[_row] = _row
+
+
+cdef void number_rows() noexcept:
+    cdef uint32_t i
+    for i in range(VECTOR_ROWS):
+        EVERY_ROW[i] = i
+
+
+number_rows()
 
 
 ctypedef struct TwoWordSlot:

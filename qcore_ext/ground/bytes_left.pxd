@@ -1,4 +1,4 @@
-"""The bytes that an account may still reserve, for structures that only save time and need not be made."""
+"""The bytes that an account and its parents may still reserve."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 

@@ -21,11 +21,6 @@ cdef extern from *:
     #else
     #define qc_malloc_trim() 0
     #endif
-    """
-    int qc_malloc_trim() nogil
-
-cdef extern from *:
-    """
     #include <sys/mman.h>
     #ifdef MADV_FREE
     #define qc_offer_pages(block, size) madvise(block, size, MADV_FREE)
@@ -33,6 +28,7 @@ cdef extern from *:
     #define qc_offer_pages(block, size) 0
     #endif
     """
+    int qc_malloc_trim() nogil
     int qc_offer_pages(void* block, size_t size) nogil
 
 cdef extern from "native/clz.h" nogil:

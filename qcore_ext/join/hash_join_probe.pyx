@@ -437,7 +437,7 @@ cdef class HashProbe(Operator):
     cdef int look_up(self, const uint32_t* rows, bint keep_misses) except -1 nogil:
         self.vector_rows = min(<int64_t> VECTOR_ROWS, self.batch.n_selected - self.position)
         self.find(rows, self.vector_rows)
-        join_table_groups(self.table, &self.lookup)
+        join_table_groups(self.table, &self.lookup, self.vector_rows)
         if keep_misses:
             spread_misses(self.table, &self.lookup, self.vector_rows)
         memset(&self.cursor, 0, sizeof(PairCursor))

@@ -92,8 +92,7 @@ ctypedef struct JoinLookup:
     int64_t n_hits
     int64_t rows_unfiltered     # rows to look up before the table's filter is tried again
     PlacedKeys placed           # of a table whose index is codes
-    bint is_placed              # slot_numbers has the numbers of placed keys instead, and groups is not set
-    int64_t n_rows              # of the vector that was looked up
+    bint is_placed              # slot_numbers has the numbers of the placed keys instead, and groups is not set
     # The rows of a vector that pass the filter, one after the other.
     uint64_t* passed_codes
     Group* passed_groups
@@ -123,8 +122,8 @@ cdef void find_first_slots(
 cdef int join_table_find(
     const JoinTable* table, JoinLookup* lookup, Column** keys, int64_t start, const uint32_t* rows, int64_t n,
 ) except -1 nogil
-# Set the starts of the hits' groups, and their counts unless keys are unique.
-cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil
+# Set the starts of the hits' groups, and their counts unless keys are unique, after n_rows rows were looked up.
+cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup, int64_t n_rows) noexcept nogil
 
 
 cdef inline uint32_t group_row(const JoinTable* table, int64_t position) noexcept nogil:

@@ -249,7 +249,6 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
 
 cdef int find_codes(const JoinTable* table, JoinLookup* lookup, int64_t n) except -1 nogil:
     """Find the keys of codes at their places, or in the slots. Makes the places when they are worth it."""
-    cdef int64_t n_keys
     if lookup.placed.places.buffer != NULL:
         key_places_test(
             &lookup.placed.places, lookup.placed.words, lookup.codes, n, lookup.flags, lookup.slot_numbers
@@ -257,11 +256,9 @@ cdef int find_codes(const JoinTable* table, JoinLookup* lookup, int64_t n) excep
         lookup.is_placed = True
         return 0
     find_slots(table, lookup, n, False)
-    n_keys = table.coder.n_rows if table.existence_only else table.n_groups
-    if placed_keys_note(&lookup.placed, n, n_keys):
+    if placed_keys_note(&lookup.placed, n, table.n_rows):
         return placed_keys_make(
-            &lookup.placed, table.slots, <int64_t> table.slot_mask + 1, n_keys, table.n_rows if table.unique else 0,
-            lookup.buffer.account,
+            &lookup.placed, table.slots, <int64_t> table.slot_mask + 1, table.n_rows, lookup.buffer.account
         )
     return 0
 
@@ -356,7 +353,6 @@ cdef int join_table_find(
     join_lookup_load(lookup, keys, start, rows, n)
     lookup.some_null = rows_without_null(lookup.keys, lookup.n_keys, n, lookup.valid)
     lookup.n_hits = 0
-    lookup.n_rows = n
     lookup.is_placed = False
     if table.index == INDEX_NONE:
         memset(lookup.flags, 0, n)
@@ -388,25 +384,7 @@ cdef int join_table_find(
     return 0
 
 
-cdef void placed_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil:
-    cdef const Group* groups = lookup.placed.groups
-    cdef const uint32_t* numbers = lookup.slot_numbers
-    cdef const uint32_t* hits = lookup.hits
-    cdef uint32_t* out = lookup.starts
-    cdef int64_t n = lookup.n_hits
-    cdef int64_t i
-    if groups == NULL and n == lookup.n_rows:
-        memcpy(out, numbers, n * sizeof(uint32_t))
-    elif groups == NULL:
-        for i in range(n):
-            out[i] = numbers[hits[i]]
-    else:
-        for i in range(n):
-            out[i] = groups[numbers[hits[i]]].start
-            lookup.counts[i] = groups[numbers[hits[i]]].count
-
-
-cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept nogil:
+cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup, int64_t n_rows) noexcept nogil:
     cdef const Group* groups = lookup.groups
     cdef const uint32_t* starts = table.group_starts
     cdef const uint32_t* hits = lookup.hits
@@ -428,13 +406,14 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup) noexcept
                 out[i] = starts[rank]
                 counts[i] = starts[rank + 1] - starts[rank]
     elif lookup.is_placed:
-        placed_groups(table, lookup)
-    elif n == lookup.n_rows:
-        for i in range(n):
-            out[i] = groups[i].start
+        if n == n_rows:
+            memcpy(out, lookup.slot_numbers, n * sizeof(uint32_t))
+        else:
+            for i in range(n):
+                out[i] = lookup.slot_numbers[hits[i]]
         if not table.unique:
             for i in range(n):
-                counts[i] = groups[i].count
+                counts[i] = lookup.placed.counts[out[i]]
     else:
         for i in range(n):
             out[i] = groups[hits[i]].start

@@ -111,7 +111,7 @@ def test_q2_texts_fill_the_space_of_their_part(limit: int) -> None:
 
 @pytest.mark.parametrize("n_rows", [9000, pytest.param(1_000_000, marks=pytest.mark.sweep)])
 def test_q2_rows_with_two_texts_keep_their_hash(n_rows: int) -> None:
-    """The hashes wait with the rows, also in buffers that grow. Groups by one table hash each row when it is added."""
+    """The hashes wait with the rows in the buffers of their parts, also in buffers that grow."""
     rng = np.random.default_rng(37)
     k = rng.permutation(n_rows) % (n_rows * 7 // 10)
     first = pa.array([None if v % 13 == 0 else f"the first text of {v % 1000}" for v in k.tolist()])

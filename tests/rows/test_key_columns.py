@@ -51,6 +51,17 @@ def test_q2_texts_of_every_length_that_differ_in_one_byte_anywhere() -> None:
         assert_same_rows(run_calls(table, n_keys, COUNT, radix_groups_min=1), in_one_table)
 
 
+def test_q2_texts_are_compared_with_others_that_differ_in_one_byte() -> None:
+    """A row that has another key's slot is compared with the text of the row before it."""
+    words = []
+    for length in [*range(11, 42), 63, 64, 65]:
+        whole = "".join(chr(97 + at % 26) for at in range(length))
+        for at in range(length):
+            for letter in "UVWXYZ":
+                words += [whole, whole[:at] + letter + whole[at + 1 :]]
+    check(pa.table({"s": words * 2}), 1, COUNT)
+
+
 def test_q2_wide_keys_come_narrow_or_wide() -> None:
     """A vector of decimals that fit 64 bits is loaded as such. Equal values of both widths are equal."""
     small = [10**10, -(10**10), 0, -1, None] * 500

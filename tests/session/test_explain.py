@@ -150,6 +150,14 @@ def test_a_join_without_keys_or_build_rows_says_so() -> None:
     assert kept == "no build row has a key; 0 of 3 rows matched"
 
 
+def test_a_join_tells_how_many_rows_were_looked_up_by_a_perfect_hash() -> None:
+    """P3: each driver makes it once many rows have met a small table."""
+    build = pa.table({"k": SPARSE[:500], "w": range(500)})
+    told = tell_choice(JOIN, "HashJoin", t=pa.table({"k": SPARSE[:500] * 200, "v": range(100_000)}), b=build)
+    n_placed = int(told.rpartition("; ")[2].removesuffix(" were looked up by a perfect hash of the keys").replace(",", ""))
+    assert 40_000 < n_placed < 90_000
+
+
 def test_a_join_tells_for_how_many_rows_its_filter_was_asked() -> None:
     """P3: few rows match, so that the bits in front of the slots save their lines; where most match it is given up."""
     rng = np.random.default_rng(1)
