@@ -48,7 +48,7 @@ TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
 BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test test-all debug tsan tsan-tests tpc bench chart bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
+.PHONY: help build install develop demo test test-all test-nightly debug tsan tsan-tests tpc bench chart bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -94,8 +94,11 @@ demo: java $(INSTALLED)  ## TPC-H Q1, Q3, Q6: by SQL, by splits, over Spark; com
 test: java $(TESTING)  ## Run the tests but the sweeps against the installed wheel (ARGS='-k join')
 	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q -m 'not sweep' $(PROCESSES) $(ARGS)
 
-test-all: java $(TESTING)  ## Run all tests, as CI does
-	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q $(PROCESSES) $(ARGS)
+test-all: java $(TESTING)  ## Run all tests but the nightly ones, as CI does
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q -m 'not nightly' $(PROCESSES) $(ARGS)
+
+test-nightly: java $(TESTING)  ## Run the tests that only .ci/nightly runs
+	QCORE_TEST_INSTALLED=1 $(BIN)/pytest -q -m nightly $(PROCESSES) $(ARGS)
 
 debug:  ## Run the tests of make test against a build with bounds checks and assertions
 	$(MAKE) test DEBUG=1

@@ -62,6 +62,9 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark sweeps; mark tests of Spark by their path, and skip them where Spark cannot run."""
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.sweep)
     mark_sweeps(items)
     obstacle = spark_obstacle()
     for item in items:

@@ -19,8 +19,8 @@ ctypedef struct PlacedKeys:
 
 
 cdef void placed_keys_free(PlacedKeys* placed) noexcept nogil
-# Note n rows that were looked up in the slots of a table of n_rows rows. Returns whether it is worth it now to place its
-# keys.
+# Note n rows that were looked up in the slots of a table of n_rows rows. Returns whether it is worth it now to place
+# its keys.
 cdef bint placed_keys_note(PlacedKeys* placed, int64_t n, int64_t n_rows) noexcept nogil
 # Place the keys of the slots, whose groups start below n_rows. There are no places, and places.buffer is NULL, if too
 # many keys fall into one bucket or memory is short.

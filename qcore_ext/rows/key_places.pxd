@@ -4,8 +4,8 @@ One multiplication, the shift of the key's bucket and the number at its place gi
 searched, and a place takes 4 bytes where a slot takes 16. Groups of an aggregation: with 1K 1.3 instead of 4 ns a row,
 with 16K 2 instead of 6.
 
-Making the places costs 50 ns a key, so they are made when the rows looked up otherwise have cost twice as much. Keys that
-come later have no place, and are looked up otherwise.
+Making the places costs 50 ns a key, so they are made when the rows looked up otherwise have cost twice as much. Keys
+that come later have no place, and are looked up otherwise.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t

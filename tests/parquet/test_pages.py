@@ -79,7 +79,11 @@ def test_bytes_that_are_not_text(tmp_path: Path) -> None:
 
 
 # The first seed, and the one after the last.
-SEEDS = [(0, 100), *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((100, 300), (300, 4_300)))]
+SEEDS = [
+    (0, 100),
+    *(pytest.param(*seeds, marks=pytest.mark.sweep) for seeds in ((100, 300), (300, 4_300))),
+    pytest.param(4_300, 10_300, marks=pytest.mark.nightly),
+]
 
 
 @pytest.mark.timeout(600)

@@ -24,13 +24,13 @@ SMALL = {"spark.qcore.broadcast.bytes": "1", "spark.qcore.driver.bytes": "1"}
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("stages", "query"),
-    every(
-        140,
-        [
-            *(("all", f"q{number:02}") for number in range(1, 100)),
-            *(("few", f"q{number:02}") for number in range(2, 100, 3)),
-        ],
-    ),
+    [
+        *every(110, [("all", f"q{number:02}") for number in range(1, 100)]),
+        *(
+            pytest.param("few", f"q{number:02}", marks=pytest.mark.nightly if number % 3 != 2 else pytest.mark.sweep)
+            for number in range(1, 100)
+        ),
+    ],
 )
 def test_answers(
     spark: Any, tpcds_at: Callable[[float], Any], tmp_path: Path, conf: Any, stages: str, query: str

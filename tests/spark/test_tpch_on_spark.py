@@ -18,8 +18,17 @@ QUERIES = Path(__file__).parents[2] / "bench" / "tpch" / "queries"
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 # By default small tables are joined and grouped in the driver process. With 1 byte everything is a stage of tasks.
 SMALL = {"spark.qcore.broadcast.bytes": "1", "spark.qcore.driver.bytes": "1"}
+# What CI runs of queries with even and with odd numbers.
+CI_STAGES = (("few", "all by shuffle"), ("all", "few by shuffle"))
 # What runs in every suite of tests.
 EACH_TIME = {(3, "all"), (16, "all by shuffle"), (21, "all"), (5, "few by shuffle")}
+
+
+def choose_marks(number: int, stages: str) -> list[pytest.MarkDecorator]:
+    """CI runs each query by both carriers and with both sizes of stages; the other two pairs are left to the night."""
+    if (number, stages) in EACH_TIME:
+        return []
+    return [pytest.mark.sweep if stages in CI_STAGES[number % 2] else pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +42,9 @@ def session(tpch_dir: Path) -> qcore.Session:
 @pytest.mark.parametrize(
     ("number", "stages"),
     [
-        pytest.param(number, stages, marks=[] if (number, stages) in EACH_TIME else pytest.mark.sweep)
+        pytest.param(number, stages, marks=choose_marks(number, stages))
         for number in range(1, 23)
-        for stages in (("all", "few by shuffle") if number % 2 else ("few", "all by shuffle"))
+        for stages in ("all", "few", "all by shuffle", "few by shuffle")
     ],
 )
 def test_answers(spark: Any, session: qcore.Session, tmp_path: Path, conf: Any, number: int, stages: str) -> None:
