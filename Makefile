@@ -48,10 +48,13 @@ TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
 BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test test-all test-nightly debug tsan tsan-tests tpc bench chart bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy java clean
+.PHONY: help build install develop demo test test-all test-nightly debug tsan tsan-tests tpc bench chart bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy warnings java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
+
+# Cython's hints (a hidden lock of the interpreter in a hot loop), and what Cython and the C compiler warn of.
+SHOW_WARNINGS := grep -nE 'performance hint|warning: .*\.(pyx|pxd):|\.(c|h):[0-9:]+ warning: ' $(DIST)/build.log
 
 $(MADE):
 	@[ -n "$(PYTHON)" ] || { echo "qcore needs Python 3.11 or later with venv and headers:" \
@@ -65,6 +68,7 @@ $(WHEEL): $(SOURCES) | $(MADE)
 	@mkdir -p $(DIST) && rm -f $(DIST)/*.whl
 	$(BUILD_ENVIRONMENT) $(BIN)/python -m pip wheel -v --disable-pip-version-check --no-build-isolation \
 		--no-deps -w $(DIST) . > $(DIST)/build.log 2>&1 || { tail -n 60 $(DIST)/build.log >&2; exit 1; }
+	@$(SHOW_WARNINGS) >&2 || true
 	@touch $@
 
 $(INSTALLED): $(WHEEL)
@@ -77,6 +81,9 @@ $(TESTING): $(INSTALLED) $(TESTING_SOURCES)
 		--build-lib "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" \
 		> $(DIST)/testing.log 2>&1 || { tail -n 60 $(DIST)/testing.log >&2; exit 1; }
 	@touch $@
+
+warnings:  ## Fail if the last build of the wheel warned of anything
+	@test -f $(DIST)/build.log && ! $(SHOW_WARNINGS)
 
 java:
 	@[ -n "$(JAVA)" ] || echo "$(NO_JAVA)"

@@ -50,9 +50,9 @@ cdef uint32_t[VECTOR_ROWS] EVERY_ROW        # the rows of a vector
 
 
 cdef void number_rows() noexcept:
-    cdef uint32_t i
+    cdef int i
     for i in range(VECTOR_ROWS):
-        EVERY_ROW[i] = i
+        EVERY_ROW[i] = <uint32_t> i
 
 
 number_rows()
