@@ -47,6 +47,9 @@ def tables(n_rows: int) -> dict[str, pa.Table]:
 class Dropped:
     """Takes pages and keeps none, so that their buffers are reused as they are in a query."""
 
+    def bind(self, schema: object) -> None:
+        """Nothing depends on the schema."""
+
     def write(self, partition: int, page: object) -> None:
         """Forget a page."""
 

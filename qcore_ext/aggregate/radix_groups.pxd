@@ -19,15 +19,23 @@ ctypedef struct RadixColumn:
     int width                   # bytes a value
     Buffer* values              # owned; the rows of part p begin at p * rows_each
     Buffer* valid               # owned; one byte a row; NULL before the first null
+    # A cache line for each part, with the values of its last rows that do not fill one: column.lines[part]. Part of
+    # RadixGroups.lines.
+    char* lines
+    char* valid_lines
 
 
 ctypedef struct RadixGroups:
     const GroupPlan* plan       # borrowed
     int64_t rows_each           # capacity of the buffer of one part, in rows
     bint is_short               # a part has many groups for so short a buffer
-    int64_t n_rows[RADIX_PARTS]     # number of buffered rows of each part
+    uint32_t n_rows[RADIX_PARTS]    # number of buffered rows of each part
+    int64_t rows_most           # of the part with the most buffered rows, or more
+    bint has_values             # a column has values, not only nulls
     RadixColumn* columns        # owned; plan.n_vectors
     Buffer* hashes              # owned; the hash of each buffered row's keys; NULL if the tables do not take it
+    char* hash_lines            # part of `lines`
+    Buffer* lines               # owned
     # Long strings of the buffered rows. Those of part p begin at p * text_each, so that a part reads its own strings in
     # the order of addresses. A vector with more text than that has its strings in the arena.
     Buffer* text                # owned; NULL before the first long string, or if memory is short

@@ -1,14 +1,14 @@
 """Pages of a task's output: rows are collected by partition until a page is full.
 
 A page owns its memory. String bytes are copied, so a page that waits keeps no input alive, and the limit of the output
-buffer counts all memory that is held. Columns are scattered one at a time, each row to its position in the page of its
-partition, with a prefetch of later lines (bench/kernels/partitioning.py).
+buffer counts all memory that is held. The rows of a vector are ordered by partition, and then each column is copied run by
+run to the pages (bench/kernels/partitioning.py).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch
-from qcore_ext.data.column cimport Vector, VectorScratch
+from qcore_ext.data.column cimport VECTOR_ROWS, Vector, VectorScratch
 from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Account, Buffer, MemoryAccount, OwnerList
 
@@ -29,6 +29,16 @@ ctypedef struct FullPage:
     int64_t partition
     int64_t n_bytes             # of memory the page holds
     Batch* batch                # owned
+
+
+ctypedef struct PageRuns:
+    # The rows of a vector, ordered by partition. Each run goes to one page.
+    int64_t n
+    uint32_t rows[VECTOR_ROWS]
+    uint32_t ends[VECTOR_ROWS]          # where each run ends in `rows`
+    int32_t slots[VECTOR_ROWS]          # slot of the page of each run
+    uint32_t positions[VECTOR_ROWS]     # position of its first row in the page
+    char* out[VECTOR_ROWS]              # of its first value, for one column at a time
 
 
 cdef class PageBuilder:
@@ -70,16 +80,10 @@ cdef class PageBuilder:
     cdef int lay_out(self) except -1 nogil
     cdef void drop_layout(self) noexcept nogil
     cdef int32_t open_page(self, int64_t partition) except -1 nogil
-    cdef int assign_positions(
-        self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* positions,
-    ) except -1 nogil
+    cdef int assign_pages(self, const uint16_t* partitions, int64_t n, PageRuns* runs) except -1 nogil
     cdef void note_filled(self, OpenPage* page) noexcept nogil
-    cdef int scatter_column(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
-    ) except -1 nogil
-    cdef int clear_nulls(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
-    ) except -1 nogil
+    cdef int scatter_column(self, int32_t column, const Vector* vector, int64_t n, PageRuns* runs) except -1 nogil
+    cdef int clear_nulls(self, int32_t column, const Vector* vector, const PageRuns* runs) except -1 nogil
     cdef int close_page(self, int32_t slot) except -1 nogil
     cdef Batch* page_batch(self, OpenPage* page, int64_t* n_bytes) except NULL nogil
     cdef int add_full(self, int64_t partition, Batch* batch, int64_t n_bytes) except -1 nogil

@@ -10,15 +10,15 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
+from qcore_ext.data.take cimport scatter_runs
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
 from qcore_ext.ground.check cimport qc_check, qc_check_partitions, qc_check_selection
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, OwnerList, buffer_new, buffer_unref, owner_list_add, owner_list_new, owner_ref, owner_unref,
     struct_free, struct_new,
 )
 from qcore_ext.exchange.hash_partitioner cimport PARTITIONS_MAX, count_rows, counts_to_starts, place_rows
-from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
-from qcore_ext.ground.words cimport Word, Word128
 from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
 
 cdef enum:
@@ -28,36 +28,6 @@ cdef enum:
     LONG_STRING_BYTES = 16              # assumed length of a long string, to choose the number of rows of a page
     HEAP_BLOCK_MIN = 4096
     HEAP_BLOCK_MAX = 1048576
-
-cdef void scatter_to_pages(
-    const Word* values,         # IN
-    const uint16_t* slots,      # IN, slot of the page of each row
-    const uint32_t* positions,  # IN, position of the row in that page
-    int64_t n,
-    char** bases,               # IN, start of the values in each page
-) noexcept nogil:
-    cdef int64_t i
-    cdef int64_t ahead = max(n - PREFETCH_ROWS, <int64_t> 0)
-    for i in range(ahead):
-        qc_prefetch_write(&(<Word*> bases[slots[i + PREFETCH_ROWS]])[positions[i + PREFETCH_ROWS]])
-        (<Word*> bases[slots[i]])[positions[i]] = values[i]
-    for i in range(ahead, n):
-        (<Word*> bases[slots[i]])[positions[i]] = values[i]
-
-
-cdef void scatter_width_to_pages(
-    const void* values, int width, const uint16_t* slots, const uint32_t* positions, int64_t n, char** bases,
-) noexcept nogil:
-    if width == 8:
-        scatter_to_pages[uint64_t](<const uint64_t*> values, slots, positions, n, bases)
-    elif width == 4:
-        scatter_to_pages[uint32_t](<const uint32_t*> values, slots, positions, n, bases)
-    elif width == 16:
-        scatter_to_pages[Word128](<const Word128*> values, slots, positions, n, bases)
-    elif width == 2:
-        scatter_to_pages[uint16_t](<const uint16_t*> values, slots, positions, n, bases)
-    elif width == 1:
-        scatter_to_pages[uint8_t](<const uint8_t*> values, slots, positions, n, bases)
 
 
 cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except NULL nogil:
@@ -84,24 +54,27 @@ cdef char* heap_take(OpenPage* page, int64_t size, PageBuilder builder) except N
     return start
 
 
-cdef int scatter_strings(
-    PageBuilder builder, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
-    char** bases,
-) except -1 nogil:
+cdef int copy_text(PageBuilder builder, const Vector* vector, const PageRuns* runs) except -1 nogil:
+    """Copy the bytes of long strings whose views are in the pages, at runs.out."""
     cdef const StringView* views = <const StringView*> vector.values
+    cdef const StringView* given
     cdef StringView* view
     cdef char* copy
-    cdef int64_t i
-    scatter_to_pages[Word128](<const Word128*> views, slots, positions, n, bases)
-    for i in range(n):
-        if views[i].length > VIEW_INLINE_BYTES:
-            view = &(<StringView*> bases[slots[i]])[positions[i]]
-            if not is_valid(vector.validity, i):
-                memset(view, 0, sizeof(StringView))     # the view of a null row may point anywhere
-                continue
-            copy = heap_take(&builder.slots[slots[i]], view.length, builder)
-            memcpy(copy, view.pointer, view.length)
-            view.pointer = copy
+    cdef uint32_t i = 0
+    cdef int64_t r
+    for r in range(runs.n):
+        view = <StringView*> runs.out[r]
+        while i < runs.ends[r]:
+            given = &views[runs.rows[i]]
+            if given.length > VIEW_INLINE_BYTES:
+                if not is_valid(vector.validity, runs.rows[i]):
+                    memset(view, 0, sizeof(StringView))     # the view of a null row may point anywhere
+                else:
+                    copy = heap_take(&builder.slots[runs.slots[r]], given.length, builder)
+                    memcpy(copy, given.pointer, given.length)
+                    view.pointer = copy
+            view += 1
+            i += 1
     return 0
 
 
@@ -233,8 +206,7 @@ cdef class PageBuilder:
         return 0
 
     cdef int append(self, Batch* batch, int64_t start, int64_t n, const uint16_t* partitions) except -1 nogil:
-        cdef uint16_t slots[VECTOR_ROWS]
-        cdef uint32_t positions[VECTOR_ROWS]
+        cdef PageRuns runs
         cdef Vector vector
         cdef const uint32_t* rows = NULL
         cdef int64_t i
@@ -242,38 +214,45 @@ cdef class PageBuilder:
             return self.append_parts(batch, start, n, partitions)
         if batch.selection != NULL:
             rows = batch.selection + start
-        self.assign_positions(partitions, n, slots, positions)
+        self.assign_pages(partitions, n, &runs)
         for i in range(self.n_columns):
             column_load(batch.columns[i], start, rows, n, self.scratch, &vector)
-            self.scatter_column(<int32_t> i, &vector, slots, positions, n)
+            self.scatter_column(<int32_t> i, &vector, n, &runs)
         for i in range(self.n_filled):
             self.close_page(self.filled[i])
         self.n_filled = 0
         return 0
 
-    cdef int assign_positions(
-        self, const uint16_t* partitions, int64_t n, uint16_t* slots, uint32_t* positions,
-    ) except -1 nogil:
-        """Assign a page and a position in it to each row. After a full page the partition's next row opens another."""
-        cdef const int32_t* slot_of = self.slot_of
-        cdef OpenPage* pages = self.slots
-        cdef int64_t capacity = self.capacity
-        cdef int64_t i, row
-        cdef int32_t slot
+    cdef int assign_pages(self, const uint16_t* partitions, int64_t n, PageRuns* runs) except -1 nogil:
+        """Order the rows by partition, and assign each run of them a page. After a full page another one is opened."""
+        cdef int64_t ends[PARTITIONS_MAX]
+        cdef int64_t p, run, end
+        cdef int64_t at = 0
+        cdef OpenPage* page
         qc_check_partitions(partitions, n, self.n_partitions, b"a row's partition is one of the partitions")
-        for i in range(n):
-            slot = slot_of[partitions[i]]
-            if slot < 0:
-                slot = self.open_page(partitions[i])
-            row = pages[slot].n_rows
-            qc_check(slot < self.n_slots, b"a page's slot is one of the slots")
-            qc_check(row < capacity, b"a row's position is within its page")
-            pages[slot].n_rows = row + 1
-            slots[i] = <uint16_t> slot
-            positions[i] = <uint32_t> row
-            if row + 1 == capacity:
-                self.slot_of[partitions[i]] = -1
-                self.note_filled(&pages[slot])
+        memset(ends, 0, self.n_partitions * sizeof(int64_t))
+        count_rows(partitions, n, self.n_partitions, ends)
+        counts_to_starts(ends, self.n_partitions)
+        place_rows(partitions, self.n_partitions, NULL, 0, n, ends, runs.rows)
+        runs.n = 0
+        for p in range(self.n_partitions):      # place_rows moved the starts to the ends
+            while at < ends[p]:
+                if self.slot_of[p] < 0:
+                    self.open_page(p)
+                run = runs.n
+                page = &self.slots[self.slot_of[p]]
+                end = min(ends[p], at + self.capacity - page.n_rows)
+                qc_check(run < VECTOR_ROWS and end > at, b"each run has a row")
+                runs.slots[run] = self.slot_of[p]
+                runs.positions[run] = <uint32_t> page.n_rows
+                runs.ends[run] = <uint32_t> end
+                runs.n += 1
+                page.n_rows += end - at
+                at = end
+                if page.n_rows == self.capacity:
+                    self.slot_of[p] = -1
+                    self.note_filled(page)
+        qc_check(at == n, b"every row is in one run")
         return 0
 
     cdef void note_filled(self, OpenPage* page) noexcept nogil:
@@ -303,35 +282,36 @@ cdef class PageBuilder:
         self.slot_of[partition] = slot
         return slot
 
-    cdef int scatter_column(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
-    ) except -1 nogil:
+    cdef int scatter_column(self, int32_t column, const Vector* vector, int64_t n, PageRuns* runs) except -1 nogil:
         cdef char** bases = self.bases + column * self.n_slots
         cdef int width = phys_width(vector.phys)
+        cdef int64_t r
         if width == 0:
             return 0
-        if vector.phys == PHYS_VIEW:
-            scatter_strings(self, vector, slots, positions, n, bases)
-        else:
-            scatter_width_to_pages(vector.values, width, slots, positions, n, bases)
+        for r in range(runs.n):
+            runs.out[r] = bases[runs.slots[r]] + runs.positions[r] * width
+        scatter_runs(vector.values, n, width, runs.rows, runs.ends, runs.n, runs.out)
+        if vector.phys == PHYS_VIEW and simd_kernels().views_long(vector.values, n):
+            copy_text(self, vector, runs)
         if vector.validity != NULL:
-            self.clear_nulls(column, vector, slots, positions, n)
+            self.clear_nulls(column, vector, runs)
         return 0
 
-    cdef int clear_nulls(
-        self, int32_t column, const Vector* vector, const uint16_t* slots, const uint32_t* positions, int64_t n,
-    ) except -1 nogil:
+    cdef int clear_nulls(self, int32_t column, const Vector* vector, const PageRuns* runs) except -1 nogil:
         cdef OpenPage* page
-        cdef int64_t i
-        for i in range(n):
-            if bit_get(vector.validity, i):
-                continue
-            page = &self.slots[slots[i]]
-            qc_check(positions[i] < page.n_rows, b"a row's position is below the row count of its page")
-            if page.validity[column] == NULL:
-                page.validity[column] = buffer_new(self.account, bitmap_bytes(self.capacity))
-                memset(page.validity[column].data, 0xFF, bitmap_bytes(self.capacity))
-            bit_clear(<uint8_t*> page.validity[column].data, positions[i])
+        cdef uint32_t i = 0
+        cdef int64_t r, first
+        for r in range(runs.n):
+            page = &self.slots[runs.slots[r]]
+            first = <int64_t> runs.positions[r] - i
+            while i < runs.ends[r]:
+                if not bit_get(vector.validity, runs.rows[i]):
+                    if page.validity[column] == NULL:
+                        page.validity[column] = buffer_new(self.account, bitmap_bytes(self.capacity))
+                        memset(page.validity[column].data, 0xFF, bitmap_bytes(self.capacity))
+                    qc_check(first + i < page.n_rows, b"a row's position is below the row count of its page")
+                    bit_clear(<uint8_t*> page.validity[column].data, first + i)
+                i += 1
         return 0
 
     cdef int close_pages(self) except -1 nogil:

@@ -59,6 +59,17 @@ cdef extern from "native/simd.h" nogil:
         int32_t (*or_steps)(const int32_t* offsets, int64_t n) noexcept nogil
         void (*range)(const uint32_t* values, int64_t n, uint32_t* least, uint32_t* most) noexcept nogil
         void (*gather[5])(const void* values, const uint32_t* rows, int64_t n, void* out) noexcept nogil
+        void (*scatter_parts[5])(
+            const void* values, const uint8_t* parts, int64_t n, uint32_t* counts, int64_t capacity, char* lines,
+            char* out,
+        ) noexcept nogil
+        void (*scatter_parts_pair)(
+            const void* values, const void* more, const uint8_t* parts, int64_t n, uint32_t* counts, int64_t capacity,
+            char* lines, char* more_lines, char* out, char* more_out,
+        ) noexcept nogil
+        void (*scatter_runs[5])(
+            const void* values, const uint32_t* rows, const uint32_t* ends, int64_t n_runs, char** out,
+        ) noexcept nogil
         bint (*views_long)(const void* views, int64_t n) noexcept nogil
         void (*rows_to_bits)(
             const uint32_t* rows, int64_t n, uint32_t base, uint8_t* bits, int64_t n_bytes,

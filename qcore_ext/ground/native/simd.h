@@ -69,6 +69,18 @@ typedef struct {
     void (*range)(const uint32_t *values, int64_t n, uint32_t *least, uint32_t *most);
     /* out[i] = values[rows[i]], by width 1, 2, 4, 8, 16 (index: log2). Rows that follow each other are copied together. */
     void (*gather[5])(const void *values, const uint32_t *rows, int64_t n, void *out);
+    /* values[i] to its part: value `at` of part p is out[p * capacity + at], and counts[p] is the number of values so far.
+       The values of a line of 64 bytes are first collected in lines[64 * p]. Full lines are written past the caches;
+       the values of the last line of each part are only in `lines`. `out` and `capacity` values are whole lines. By width
+       1, 2, 4, 8, 16 (index: log2). */
+    void (*scatter_parts[5])(const void *values, const uint8_t *parts, int64_t n, uint32_t *counts, int64_t capacity,
+                             char *lines, char *out);
+    /* The same of two columns of width 8. */
+    void (*scatter_parts_pair)(const void *values, const void *more, const uint8_t *parts, int64_t n, uint32_t *counts,
+                               int64_t capacity, char *lines, char *more_lines, char *out, char *more_out);
+    /* values[rows[i]] for i from ends[r - 1] (0 for r = 0) to ends[r] to out[r], for n_runs runs r, by width 1, 2, 4, 8, 16
+       (index: log2). */
+    void (*scatter_runs[5])(const void *values, const uint32_t *rows, const uint32_t *ends, int64_t n_runs, char *const *out);
     /* Whether one of n string views is longer than the 12 bytes that a view itself holds. */
     int (*views_long)(const void *views, int64_t n);
     /* Set bits rows[i] - base of a bitmap, for rows that ascend, and clear the others of n_bytes bytes, a multiple of 8. */

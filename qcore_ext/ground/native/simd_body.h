@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #endif
 
+#include "prefetch.h"
 #include "simd.h"
 
 #define LOOP for (int64_t i = 0; i < n; i++)
@@ -213,6 +214,80 @@ GATHER(gather_2, 2)
 GATHER(gather_4, 4)
 GATHER(gather_8, 8)
 GATHER(gather_16, 16)
+
+/* Write a line of the cache without reading it from memory first. `to` is aligned to it. The values are seen by this thread
+   at once, and by others after its next lock or fence. */
+static inline void stream_line(char *to, const char *line) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512((void *) to, _mm512_loadu_si512(line));
+#elif defined(__AVX2__)
+    for (int k = 0; k < 64; k += 32) _mm256_stream_si256((__m256i *) (to + k), _mm256_loadu_si256((const __m256i *) (line + k)));
+#elif defined(__SSE2__)
+    for (int k = 0; k < 64; k += 16) _mm_stream_si128((__m128i *) (to + k), _mm_loadu_si128((const __m128i *) (line + k)));
+#else
+    memcpy(to, line, 64);
+#endif
+}
+
+#define SCATTER_PARTS(name, width)                                                                                   \
+    static void name(const void *values, const uint8_t *parts, int64_t n, uint32_t *counts, int64_t capacity,        \
+                     char *lines, char *out) {                                                                       \
+        LOOP {                                                                                                       \
+            const uint32_t part = parts[i], at = counts[part]++;                                                     \
+            char *line = lines + 64 * part;                                                                          \
+            memcpy(line + width * (at % (64 / width)), (const char *) values + width * i, width);                    \
+            if (at % (64 / width) == 64 / width - 1)                                                                 \
+                stream_line(out + width * ((int64_t) part * capacity + at + 1) - 64, line); } }
+
+SCATTER_PARTS(scatter_parts_1, 1)
+SCATTER_PARTS(scatter_parts_2, 2)
+SCATTER_PARTS(scatter_parts_4, 4)
+SCATTER_PARTS(scatter_parts_8, 8)
+SCATTER_PARTS(scatter_parts_16, 16)
+
+static void scatter_parts_pair(const void *values, const void *more, const uint8_t *parts, int64_t n, uint32_t *counts,
+                               int64_t capacity, char *lines, char *more_lines, char *out, char *more_out) {
+    LOOP {
+        const uint32_t part = parts[i], at = counts[part]++;
+        memcpy(lines + 64 * part + 8 * (at % 8), (const char *) values + 8 * i, 8);
+        memcpy(more_lines + 64 * part + 8 * (at % 8), (const char *) more + 8 * i, 8);
+        if (at % 8 == 7) {
+            const int64_t place = 8 * ((int64_t) part * capacity + at + 1) - 64;
+            stream_line(out + place, lines + 64 * part);
+            stream_line(more_out + place, more_lines + 64 * part);
+        }
+    }
+}
+
+/* The first line of a run was written by the vector before. The next one is fetched this many runs ahead. */
+enum { RUNS_AHEAD = 16 };
+
+#define SCATTER_RUNS(name, copy_run)                                                                                 \
+    static void name(const void *pv, const uint32_t *rows, const uint32_t *ends, int64_t n_runs, char *const *out) { \
+        const char *values = pv; uint32_t i = 0;                                                                     \
+        for (int64_t r = 0; r < n_runs; r++) {                                                                       \
+            char *to = out[r];                                                                                       \
+            if (r + RUNS_AHEAD < n_runs) qc_prefetch_write(out[r + RUNS_AHEAD] + 64);                                \
+            copy_run } }
+#define COPY_RUN(width) for (; i < ends[r]; i++, to += width) memcpy(to, values + width * (int64_t) rows[i], width);
+
+#if defined(__AVX512F__) && defined(__AVX512VL__)
+#define COPY_RUN_8                                                                                                   \
+    for (; i < ends[r]; i += 8, to += 64) {                                                                          \
+        __mmask8 some = (__mmask8) (ends[r] - i >= 8 ? 0xFF : (1u << (ends[r] - i)) - 1);                            \
+        __m256i at = _mm256_maskz_loadu_epi32(some, rows + i);                                                       \
+        _mm512_mask_storeu_epi64(to, some,                                                                           \
+            _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), some, at, values, 8)); }                             \
+    i = ends[r];
+#else
+#define COPY_RUN_8 COPY_RUN(8)
+#endif
+
+SCATTER_RUNS(scatter_runs_1, COPY_RUN(1))
+SCATTER_RUNS(scatter_runs_2, COPY_RUN(2))
+SCATTER_RUNS(scatter_runs_4, COPY_RUN(4))
+SCATTER_RUNS(scatter_runs_8, COPY_RUN_8)
+SCATTER_RUNS(scatter_runs_16, COPY_RUN(16))
 
 static uint64_t narrow_scattered(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out) {
     uint64_t lost = 0;
@@ -786,6 +861,9 @@ static const SimdKernels simd_kernels = {
     .or_steps = or_steps,
     .range = range_u32,
     .gather = {gather_1, gather_2, gather_4, gather_8, gather_16},
+    .scatter_parts = {scatter_parts_1, scatter_parts_2, scatter_parts_4, scatter_parts_8, scatter_parts_16},
+    .scatter_parts_pair = scatter_parts_pair,
+    .scatter_runs = {scatter_runs_1, scatter_runs_2, scatter_runs_4, scatter_runs_8, scatter_runs_16},
     .views_long = views_long,
     .rows_to_bits = rows_to_bits,
     .select = {select_1, select_2, select_4, select_8, select_16},
