@@ -11,6 +11,7 @@ from qcore.expression.tree import Case, call, col, lit
 from qcore.lowering.compile import compile_predicate, compile_projection
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.ground.memory import Account
+from qcore_testing.units import scatter_to_parts, scatter_to_runs
 from random_tables import random_table
 
 EXPRESSIONS = [
@@ -78,3 +79,43 @@ def test_rows_by_position(level: int, n: int, null_share: float, pattern: str) -
     computed = pa.record_batch(Evaluator(twice, Account()).project_batch(selected))
     assert computed["f"].to_pylist() == [None if v is None else v + v for v in wanted["f"].to_pylist()]
     assert computed["n"].to_pylist() == [None if v is None else len(v) for v in wanted["s"].to_pylist()]
+
+
+@pytest.mark.parametrize(("width", "n_columns"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 2)])
+@pytest.mark.parametrize("n", [1, 100, 2048])
+@pytest.mark.parametrize("n_parts", [1, 3, 256])
+def test_values_go_to_their_parts(level: int, width: int, n_columns: int, n: int, n_parts: int) -> None:
+    """Full lines of 64 bytes are in the parts, the last values of a part in its line. Some parts have values before."""
+    rng = np.random.default_rng(n + width)
+    capacity, in_line = 2240, 64 // width
+    columns = [rng.integers(1, 256, n * width).astype(np.uint8) for _ in range(n_columns)]
+    parts = rng.integers(0, n_parts, n).astype(np.uint8)
+    before = [part * 7 % 150 for part in range(256)]
+    counts, outs, lines = scatter_to_parts(Account(), width, columns, parts, capacity, before)
+    assert counts == [before[part] + int((parts == part).sum()) for part in range(256)]
+    for values, out, line in zip(columns, outs, lines, strict=True):
+        for part, count in enumerate(counts):
+            wanted = bytes(before[part] * width) + values.reshape(n, width)[parts == part].tobytes()
+            full = count // in_line * 64
+            # Bytes of a line that was begun before this call are not compared: the line has zeros there.
+            assert out[part * capacity * width :][:full] == wanted[:full]
+            assert line[part * 64 :][: count * width - full] == wanted[full:]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("n_runs", [1, 8, 64, 512])
+def test_runs_go_to_their_positions(level: int, width: int, n_runs: int) -> None:
+    """Runs begin at any value of a line. Nothing beside them is written."""
+    rng = np.random.default_rng(n_runs)
+    n = 2048
+    values = rng.integers(1, 256, n * width).astype(np.uint8)
+    rows = rng.permutation(n).astype(np.uint32)
+    ends = np.sort(rng.integers(0, n + 1, n_runs)).astype(np.uint32)
+    first = [int(end) for end in [0, *ends[:-1]]]
+    starts = [(before + 5 * run + 1) * width for run, before in enumerate(first)]
+    n_bytes = (n + 5 * n_runs + 1) * width
+    wanted = bytearray(n_bytes)
+    for start, begin, end in zip(starts, first, ends, strict=True):
+        run = values.reshape(n, width)[rows[begin:end]].tobytes()
+        wanted[start : start + len(run)] = run
+    assert scatter_to_runs(Account(), width, values, rows, ends, starts, n_bytes) == bytes(wanted)

@@ -215,8 +215,7 @@ GATHER(gather_4, 4)
 GATHER(gather_8, 8)
 GATHER(gather_16, 16)
 
-/* Write a line of the cache without reading it from memory first. `to` is aligned to it. The values are seen by this thread
-   at once, and by others after its next lock or fence. */
+/* Write a line of the cache without reading it from memory first. `to` is aligned to it. */
 static inline void stream_line(char *to, const char *line) {
 #if defined(__AVX512F__)
     _mm512_stream_si512((void *) to, _mm512_loadu_si512(line));
@@ -229,6 +228,13 @@ static inline void stream_line(char *to, const char *line) {
 #endif
 }
 
+/* After the last streamed line of a kernel: other threads see it before anything that this thread writes later. */
+static inline void end_stream(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
 #define SCATTER_PARTS(name, width)                                                                                   \
     static void name(const void *values, const uint8_t *parts, int64_t n, uint32_t *counts, int64_t capacity,        \
                      char *lines, char *out) {                                                                       \
@@ -237,7 +243,8 @@ static inline void stream_line(char *to, const char *line) {
             char *line = lines + 64 * part;                                                                          \
             memcpy(line + width * (at % (64 / width)), (const char *) values + width * i, width);                    \
             if (at % (64 / width) == 64 / width - 1)                                                                 \
-                stream_line(out + width * ((int64_t) part * capacity + at + 1) - 64, line); } }
+                stream_line(out + width * ((int64_t) part * capacity + at + 1) - 64, line); }                        \
+        end_stream(); }
 
 SCATTER_PARTS(scatter_parts_1, 1)
 SCATTER_PARTS(scatter_parts_2, 2)
@@ -257,6 +264,7 @@ static void scatter_parts_pair(const void *values, const void *more, const uint8
             stream_line(more_out + place, more_lines + 64 * part);
         }
     }
+    end_stream();
 }
 
 /* The first line of a run was written by the vector before. The next one is fetched this many runs ahead. */
@@ -268,26 +276,46 @@ enum { RUNS_AHEAD = 16 };
         for (int64_t r = 0; r < n_runs; r++) {                                                                       \
             char *to = out[r];                                                                                       \
             if (r + RUNS_AHEAD < n_runs) qc_prefetch_write(out[r + RUNS_AHEAD] + 64);                                \
-            copy_run } }
+            copy_run }                                                                                               \
+        end_stream(); }
 #define COPY_RUN(width) for (; i < ends[r]; i++, to += width) memcpy(to, values + width * (int64_t) rows[i], width);
 
+/* Full lines of a long run are written past the caches; those at its ends, which other vectors fill too, are not. */
 #if defined(__AVX512F__) && defined(__AVX512VL__)
-#define COPY_RUN_8                                                                                                   \
-    for (; i < ends[r]; i += 8, to += 64) {                                                                          \
-        __mmask8 some = (__mmask8) (ends[r] - i >= 8 ? 0xFF : (1u << (ends[r] - i)) - 1);                            \
-        __m256i at = _mm256_maskz_loadu_epi32(some, rows + i);                                                       \
+enum { LONG_RUN = 16 };
+#define COPY_SOME_8(count) do {                                                                                      \
+        const __mmask8 some = (__mmask8) ((1u << (count)) - 1);                                                      \
+        const __m256i at = _mm256_maskz_loadu_epi32(some, rows + i);                                                 \
         _mm512_mask_storeu_epi64(to, some,                                                                           \
-            _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), some, at, values, 8)); }                             \
-    i = ends[r];
+            _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), some, at, values, 8));                               \
+        i += (count), to += 8 * (count); } while (0)
+#define COPY_RUN_8                                                                                                   \
+    if (ends[r] - i >= LONG_RUN) {                                                                                   \
+        const uint32_t before = (uint32_t) (-(uintptr_t) to % 64 / 8);                                               \
+        COPY_SOME_8(before);                                                                                         \
+        for (; i + 8 <= ends[r]; i += 8, to += 64)                                                                   \
+            _mm512_stream_si512((void *) to,                                                                         \
+                _mm512_i32gather_epi64(_mm256_loadu_si256((const __m256i *) (rows + i)), values, 8));                \
+    }                                                                                                                \
+    while (i < ends[r]) { const uint32_t count = ends[r] - i < 8 ? ends[r] - i : 8; COPY_SOME_8(count); }
+#define STREAM_16(to, from) _mm_stream_si128((__m128i *) (to), _mm_loadu_si128((const __m128i *) (from)))
+#define COPY_RUN_16                                                                                                  \
+    if (ends[r] - i >= LONG_RUN) {                                                                                   \
+        for (; (uintptr_t) to % 64; i++, to += 16) memcpy(to, values + 16 * (int64_t) rows[i], 16);                  \
+        for (; i + 4 <= ends[r]; i += 4, to += 64)                                                                   \
+            for (int k = 0; k < 4; k++) STREAM_16(to + 16 * k, values + 16 * (int64_t) rows[i + k]);                 \
+    }                                                                                                                \
+    COPY_RUN(16)
 #else
 #define COPY_RUN_8 COPY_RUN(8)
+#define COPY_RUN_16 COPY_RUN(16)
 #endif
 
 SCATTER_RUNS(scatter_runs_1, COPY_RUN(1))
 SCATTER_RUNS(scatter_runs_2, COPY_RUN(2))
 SCATTER_RUNS(scatter_runs_4, COPY_RUN(4))
 SCATTER_RUNS(scatter_runs_8, COPY_RUN_8)
-SCATTER_RUNS(scatter_runs_16, COPY_RUN(16))
+SCATTER_RUNS(scatter_runs_16, COPY_RUN_16)
 
 static uint64_t narrow_scattered(const int64_t *wide, const uint32_t *rows, int64_t n, int64_t *out) {
     uint64_t lost = 0;

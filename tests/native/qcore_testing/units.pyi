@@ -1,5 +1,6 @@
 from typing import Self
 
+import numpy as np
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.capsule import PyBatch
@@ -7,6 +8,23 @@ from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 
 def release_arrow() -> None: ...
+def scatter_to_parts(
+    account: Account,
+    width: int,
+    columns: list[np.ndarray],
+    parts: np.ndarray,
+    capacity: int,
+    counts: list[int],
+) -> tuple[list[int], list[bytes], list[bytes]]: ...
+def scatter_to_runs(
+    account: Account,
+    width: int,
+    values: np.ndarray,
+    rows: np.ndarray,
+    ends: np.ndarray,
+    starts: list[int],
+    n_bytes: int,
+) -> bytes: ...
 
 @disjoint_base
 class CountingToken:

@@ -1,6 +1,6 @@
 """For tests: units of the engine that have no Python interface, made callable."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -9,9 +9,11 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport Column, column_new, column_ref, column_unref
 from qcore_ext.data.schema cimport Schema
+from qcore_ext.data.take cimport log2_of, scatter_runs
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -26,6 +28,64 @@ def release_arrow():
     """Call ground.arrow_memory.release_arrow_memory."""
     with nogil:
         release_arrow_memory()
+
+
+def scatter_to_parts(
+    Account account, int width, list columns, const uint8_t[::1] parts, int64_t capacity, list counts,
+):
+    """Call SimdKernels.scatter_parts for one column of bytes, or scatter_parts_pair for two.
+
+    Returns the number of values of each of 256 parts after that, and for each column the bytes of the parts and those of
+    the lines. A part has its first counts[part] values from before: zeros.
+    """
+    cdef uint32_t[256] n_values
+    cdef const uint8_t[::1] first = columns[0]
+    cdef const uint8_t[::1] second = columns[len(columns) - 1]
+    cdef int64_t n_bytes = 256 * capacity * width
+    cdef Buffer* out = buffer_new(account.account, 2 * n_bytes)
+    cdef Buffer* lines = buffer_new(account.account, 2 * 256 * 64)
+    cdef int i
+    try:
+        for i in range(256):
+            n_values[i] = counts[i]
+        memset(out.data, 0, 2 * n_bytes)
+        memset(lines.data, 0, 2 * 256 * 64)
+        if len(columns) == 1:
+            simd_kernels().scatter_parts[log2_of(width)](
+                &first[0], &parts[0], len(parts), n_values, capacity, lines.data, out.data
+            )
+        else:
+            simd_kernels().scatter_parts_pair(
+                &first[0], &second[0], &parts[0], len(parts), n_values, capacity, lines.data, lines.data + 256 * 64,
+                out.data, out.data + n_bytes,
+            )
+        return (
+            [n_values[i] for i in range(256)],
+            [out.data[i * n_bytes : (i + 1) * n_bytes] for i in range(len(columns))],
+            [lines.data[i * 256 * 64 : (i + 1) * 256 * 64] for i in range(len(columns))],
+        )
+    finally:
+        buffer_unref(out)
+        buffer_unref(lines)
+
+
+def scatter_to_runs(
+    Account account, int width, const uint8_t[::1] values, const uint32_t[::1] rows, const uint32_t[::1] ends,
+    list starts, int64_t n_bytes,
+):
+    """Call data.take.scatter_runs. Returns n_bytes bytes, zeros where no run is; starts are the first bytes of the runs."""
+    cdef Buffer* out = buffer_new(account.account, n_bytes)
+    cdef char** runs = <char**> struct_new(len(ends) * sizeof(char*))
+    cdef int64_t i
+    try:
+        memset(out.data, 0, n_bytes)
+        for i in range(<int64_t> len(ends)):
+            runs[i] = out.data + <int64_t> starts[i]
+        scatter_runs(&values[0], len(values) // width, width, &rows[0], &ends[0], len(ends), runs)
+        return out.data[:n_bytes]
+    finally:
+        struct_free(runs)
+        buffer_unref(out)
 
 
 ctypedef struct CountedToken:
