@@ -244,14 +244,15 @@ def open_partitioning(options: Any) -> tuple[dict[str, Engine], None]:
 
     table = partition_table(options.rows)
     frame = pl.from_arrow(table)
+    # The output buffers take all rows, because one thread reads a partition after the other.
+    n_bytes = 4 * table.nbytes
     source = np.ones(table.nbytes, np.uint8)
     target = np.zeros_like(source)
     cuts = np.linspace(0, len(source), options.threads + 1, dtype=np.int64)
 
     def by_qcore(row: Row) -> Any:
         n = int(row.name.split()[1])
-        # The buffers take all rows, because one thread reads a partition after the other.
-        plan = qcore.PlanBuilder().values(table).partitioned_output("k", n, buffer_bytes=4 * table.nbytes).build()
+        plan = qcore.PlanBuilder().scan("t", source=table).partitioned_output("k", n, buffer_bytes=n_bytes).build()
         with qcore.Task(plan, drivers=options.threads).output_buffers() as buffers:
             return [list(buffers.reader(partition)) for partition in range(n)]
 

@@ -118,6 +118,8 @@ class PlanBuilder:
     def values(self, data: Any, id: str | None = None, trusted: bool = False) -> PlanBuilder:
         """Rows held in memory: a pyarrow Table or RecordBatch, or anything with `__arrow_c_stream__`.
 
+        One driver reads them, in their order. To read a large table with all drivers, use scan(name, source=table).
+
         The data is validated, so that for example a wrong offset is an ExecutionError. `trusted=True` skips that.
         """
         self._expect_no_input("values")

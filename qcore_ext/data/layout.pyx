@@ -67,6 +67,9 @@ cdef void release_struct(ArrowArray* array) noexcept nogil:
     array.release = NULL
 
 
+cdef int64_t[1] NO_LENGTHS          # the lengths of no buffers
+
+
 # --- rows copied into Arrow's layout ---
 
 cdef int64_t nulls_of(const uint8_t* validity, int64_t n) noexcept nogil:
@@ -296,8 +299,20 @@ cdef Column* lay_out(
 
 # --- columns that are exported without a copy ---
 
+cdef bint is_short_views(const Column* column, const DataType* type) noexcept nogil:
+    """Whether all rows are strings of at most 12 bytes in views, which Arrow lays out as the engine does."""
+    return (
+        type.phys == PHYS_VIEW and type.variant == VARIANT_VIEW
+        and column.encoding == FLAT and column.storage == STORE_CANONICAL and column.type.phys == PHYS_VIEW
+        and column.validity == NULL
+        and not simd_kernels().views_long(<const StringView*> column.values + column.offset, column.n_rows)
+    )
+
+
 cdef bint is_arrow(const Column* column, const DataType* type) noexcept nogil:
     """Whether all rows of the column are in the layout in which they are exported."""
+    if is_short_views(column, type):
+        return True
     if column.encoding != FLAT or column.storage != arrow_storage(type) or column.type.phys != type.phys:
         return False
     if type.phys == PHYS_BOOL:
@@ -364,7 +379,9 @@ cdef int hand_out(Column* column, const DataType* type, ArrowArray* out) except 
     if type.phys == PHYS_VIEW:
         out.n_buffers = 3
         exported.pointers[2] = column.bytes
-        if type.variant == VARIANT_VIEW:
+        if column.storage == STORE_CANONICAL:
+            exported.pointers[2] = &NO_LENGTHS[0]       # views without a buffer of text
+        elif type.variant == VARIANT_VIEW:
             out.n_buffers = 4
             exported.pointers[3] = &column.view_buffers[1]      # the length behind the address (hold_text)
     return 0
@@ -379,7 +396,7 @@ cdef const void* arrow_start(const Column* column, const DataType* type) noexcep
         return values + 4 * column.offset
     if column.storage == STORE_LARGE_UTF8:
         return values + 8 * column.offset
-    if column.storage == STORE_ARROW_VIEW:
+    if type.phys == PHYS_VIEW:
         return values + 16 * column.offset
     return values + column.offset * arrow_width(type)
 

@@ -12,6 +12,7 @@ from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
 from qcore_ext.data.take cimport scatter_runs
 from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check, qc_check_partitions, qc_check_selection
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
@@ -24,7 +25,10 @@ from qcore_ext.rows.nested_rows cimport nested_concat, schema_has_nested
 cdef enum:
     PAGE_ROWS_MIN = 64
     PAGE_ROWS_MAX = 65536
-    OPEN_BYTES_MAX = 33554432           # of all open pages of a driver together
+    # Bytes of all open pages of a driver together. Small pages cost the reader as much as large ones.
+    OPEN_BYTES_MIN = 33554432
+    OPEN_BYTES_MAX = 134217728
+    SHARE_LEFT = 64                     # OPEN_BYTES_MIN or this part of the memory that is left
     LONG_STRING_BYTES = 16              # assumed length of a long string, to choose the number of rows of a page
     HEAP_BLOCK_MIN = 4096
     HEAP_BLOCK_MAX = 1048576
@@ -176,14 +180,15 @@ cdef class PageBuilder:
     cdef int lay_out(self) except -1 nogil:
         """Choose the number of rows of a page, and allocate the lists of open pages."""
         cdef int64_t row_bytes = 0
-        cdef int64_t i, page_bytes
+        cdef int64_t i, page_bytes, open_bytes
         cdef int width
         for i in range(self.n_columns):
             width = phys_width(self.schema.fields[i].type.phys)
             row_bytes += width
             if self.schema.fields[i].type.phys == PHYS_VIEW:
                 row_bytes += LONG_STRING_BYTES
-        page_bytes = min(self.page_bytes, <int64_t> OPEN_BYTES_MAX / self.n_partitions)
+        open_bytes = max(bytes_left(self.account) // SHARE_LEFT, <int64_t> OPEN_BYTES_MIN)
+        page_bytes = min(self.page_bytes, min(open_bytes, <int64_t> OPEN_BYTES_MAX) // self.n_partitions)
         # A power of two, like the pool's buffers, so that no part of a buffer stays unused.
         self.capacity = PAGE_ROWS_MIN
         while self.capacity < PAGE_ROWS_MAX and self.capacity * 2 * row_bytes <= page_bytes:

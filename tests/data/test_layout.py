@@ -13,10 +13,19 @@ from qcore_ext.basic.project import Project
 from qcore_ext.basic.result_sink import ResultSink
 from qcore_ext.compute.evaluator import Evaluator
 from qcore_ext.data.capsule import PyBatch
+from qcore_ext.exchange.output_buffer import OutputBuffer
+from qcore_ext.exchange.partitioned_output import PartitionedOutput
 from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
 from qcore_ext.ground.memory import Account, live_counts
 from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, ENCODED_TYPES, SIZES, random_table
+
+
+def to_ipc(array: pa.Array) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema({"v": array.type})) as writer:
+        writer.write_batch(pa.record_batch({"v": array}))
+    return sink.getvalue()
 
 
 def one_batch(n: int, type_: pa.DataType, null_share: float = 0.3) -> pa.RecordBatch:
@@ -47,6 +56,24 @@ def test_columns_without_nulls_have_no_bitmap(type_: pa.DataType) -> None:
     got = pa.record_batch(keep.select_batch(batch))["v"]
     assert (got.null_count, got.buffers()[0]) == (0, None)
     assert got.to_pylist() == batch["v"].to_pylist()[:2100]
+
+
+@pytest.mark.parametrize("longest", [12, 13])
+@pytest.mark.parametrize("null_share", [0.0, 0.3])
+def test_views_of_short_strings(longest: int, null_share: float) -> None:
+    """Without longer strings and nulls, the engine's views are Arrow's, and the array has no buffer of text."""
+    texts = [None if null_share and row % 3 == 0 else "x" * (row % longest) + str(row % 7) for row in range(3000)]
+    buffer = OutputBuffer("partitioned", 1, 1)
+    table = pa.table({"v": pa.array(texts, pa.string_view())})
+    run_chain([PartitionedOutput("1", Account(), buffer, 1, ["v"])], table)
+    pages, _ = buffer.fetch(0, 0) or ([], True)
+    buffer.acknowledge(0, 1)
+    got = pa.record_batch(pages.pop())["v"]
+    got.validate(full=True)
+    assert got.to_pylist() == texts
+    assert (len(got.buffers()) == 2) == (longest == 12 and not null_share)
+    again = pa.ipc.open_stream(to_ipc(got)).read_all()["v"]
+    assert again.to_pylist() == got.to_pylist()
 
 
 def test_a_laid_out_array_owns_its_memory() -> None:

@@ -39,8 +39,8 @@ def rows_of(parts: list[list[pa.RecordBatch]]) -> list[list[tuple[Any, ...]]]:
         ([pa.string()], 128 * 32 - 1, 2, 64),
         ([pa.null()], 1, 2, 65_536),
         ([pa.int8()], 1 << 30, 2, 65_536),
-        # All open pages of a driver take at most 32 MiB.
-        ([pa.int64()], 1 << 30, 4096, 1024),
+        # All open pages of a driver take at most 128 MiB.
+        ([pa.int64()], 1 << 30, 4096, 4096),
     ],
     ids=str,
 )
@@ -51,6 +51,15 @@ def test_rows_of_a_full_page(types: list[pa.DataType], page_bytes: int, n: int, 
     parts = pages_of(table, n, page_bytes, ("c0",))
     assert sorted([page.num_rows for page in part] for part in parts)[-1] == [rows, rows, 1]
     assert sum(map(len, parts)) == 3
+
+
+def test_open_pages_take_a_share_of_the_memory_that_is_left() -> None:
+    """1/64 of it, between 32 and 128 MiB: here 64 MiB, for 4,096 pages."""
+    table = pa.table({"k": pa.nulls(4097, pa.int64())})
+    buffer = OutputBuffer("partitioned", 4096, 1, 1 << 40)
+    run_chain([PartitionedOutput("1", Account(limit=4 << 30), buffer, 4096, ["k"], 1 << 30)], table)
+    rows = [page["rows"] / page["pages"] for page in buffer.stats() if page["pages"]]
+    assert rows == [4097 / 3]
 
 
 @pytest.mark.each_value

@@ -187,6 +187,24 @@ def test_a_fetch_is_charged_to_the_query() -> None:
     assert pa.Table.from_batches(found).equals(rows)
 
 
+def test_a_reader_takes_its_pages() -> None:
+    """V7: they become Arrow's without a copy and without a charge, and are the reader's from then on."""
+    rows = pa.table({"k": pa.array(range(1_000_000), pa.int64())})
+    plan = PlanBuilder().values(rows, trusted=True).partitioned_output("k", 1, buffer_bytes=10 << 20).build()
+    task = qcore.Task(plan, drivers=1, memory_limit=14 << 20)
+    with task.output_buffers() as buffers:
+        assert waits(lambda: buffers.n_bytes >= 8_000_000)
+        reader = buffers.reader(0)
+        found = [next(reader)]
+        with pytest.raises(qcore.ExecutionError, match="acknowledged"):
+            buffers.fetch(0, 0)
+        found += reader
+        assert list(reader) == []
+        task.wait(20)
+        assert task.stats()["reserved_bytes"] < 1 << 20
+    assert pa.Table.from_batches(found).equals(rows)
+
+
 def test_a_fetch_waits_no_longer_than_its_timeout() -> None:
     started = threading.Event()
 
