@@ -28,8 +28,8 @@ from qcore_ext.aggregate.key_packing cimport KEYS_STORED
 from qcore_ext.rows.long_text cimport text_copy
 
 cdef enum:
-    # Less than a power of two, because the blocks of the pool are powers of two. A multiple of ROWS_EACH_STEP, so that the
-    # values of each part begin at a line, also those of one byte.
+    # Less than a power of two, because the blocks of the pool are powers of two. A multiple of ROWS_EACH_STEP, so that
+    # the values of each part begin at a line, also those of one byte.
     ROWS_EACH_FIRST = 8128
     ROWS_EACH_STEP = 64
     ROWS_EACH_MAX = 65536
@@ -456,7 +456,9 @@ cdef void fetch_set(const GroupSet* groups, int64_t n_rows) noexcept nogil:
                     qc_prefetch_write(groups.states[k].values.data + i * LINE_BYTES)
 
 
-cdef void write_line(const char* lines, int width, int64_t part, int64_t rows_each, int64_t n_rows, char* out) noexcept nogil:
+cdef void write_line(
+    const char* lines, int width, int64_t part, int64_t rows_each, int64_t n_rows, char* out,
+) noexcept nogil:
     """Write the last values of a part, which do not fill a line."""
     cdef int64_t begun = n_rows * width % LINE_BYTES
     if begun > 0:

@@ -1,8 +1,8 @@
 """Pages of a task's output: rows are collected by partition until a page is full.
 
 A page owns its memory. String bytes are copied, so a page that waits keeps no input alive, and the limit of the output
-buffer counts all memory that is held. The rows of a vector are ordered by partition, and then each column is copied run by
-run to the pages (bench/kernels/partitioning.py).
+buffer counts all memory that is held. The rows of a vector are ordered by partition. Then each column is copied to the
+pages run by run (bench/kernels/partitioning.py).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t

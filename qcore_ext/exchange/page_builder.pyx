@@ -1,6 +1,6 @@
 """Pages of a task's output: rows are collected by partition until a page is full."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_new, batch_select, batch_unref

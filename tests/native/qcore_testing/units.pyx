@@ -35,8 +35,8 @@ def scatter_to_parts(
 ):
     """Call SimdKernels.scatter_parts for one column of bytes, or scatter_parts_pair for two.
 
-    Returns the number of values of each of 256 parts after that, and for each column the bytes of the parts and those of
-    the lines. A part has its first counts[part] values from before: zeros.
+    Returns the number of values of each of 256 parts after that, and for each column the bytes of the parts and those
+    of the lines. A part has its first counts[part] values from before: zeros.
     """
     cdef uint32_t[256] n_values
     cdef const uint8_t[::1] first = columns[0]
@@ -73,7 +73,7 @@ def scatter_to_runs(
     Account account, int width, const uint8_t[::1] values, const uint32_t[::1] rows, const uint32_t[::1] ends,
     list starts, int64_t n_bytes,
 ):
-    """Call data.take.scatter_runs. Returns n_bytes bytes, zeros where no run is; starts are the first bytes of the runs."""
+    """Call data.take.scatter_runs. Returns n_bytes bytes, zeros beside the runs, whose first bytes are `starts`."""
     cdef Buffer* out = buffer_new(account.account, n_bytes)
     cdef char** runs = <char**> struct_new(len(ends) * sizeof(char*))
     cdef int64_t i
