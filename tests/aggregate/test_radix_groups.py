@@ -42,11 +42,15 @@ def test_q2_columns_of_every_type_are_scattered(type: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("n_rows", [2047, 2048, 2049, 300_000])
-def test_q2_full_parts_are_taken_in(n_rows: int) -> None:
-    """Most rows have one key. The buffer of its part becomes full often, also within a vector."""
+@pytest.mark.parametrize("text", ["a long text of", "t"])
+def test_q2_full_parts_are_taken_in(n_rows: int, text: str) -> None:
+    """Most rows have one key. The buffer of its part becomes full often, also within a vector.
+
+    The rows of a vector with long strings are always counted, those of others only if a buffer may be full.
+    """
     rng = np.random.default_rng(32)
     k = np.where(rng.random(n_rows) < 0.8, 7, rng.integers(0, 4000, n_rows) * 1_000_003)
-    s = pa.array([None if v % 11 == 0 else f"a long text of {v}" for v in k])
+    s = pa.array([None if v % 11 == 0 else f"{text} {v}" for v in k])
     w = pa.array(rng.integers(-(2**62), 2**62, n_rows)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(30, 2))
     table = pa.table({"k": k, "j": s, "x": rng.integers(0, 100, n_rows), "w": w})
     sums = [
