@@ -408,8 +408,8 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     by_part = any_text and text_fits(radix)
     for c in range(radix.plan.n_vectors):
         if radix.columns[c].width == 0:
-            continue
-        if radix.columns[c].width != 8:
+            pass                    # the null type has no values
+        elif radix.columns[c].width != 8:
             scatter_column(radix, c, &vectors[c], n, by_part)
         elif waiting < 0:
             waiting = c
@@ -429,6 +429,7 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     radix.rows_most = 0
     for p in range(RADIX_PARTS):
         radix.rows_most = max(radix.rows_most, radix.n_rows[p])
+    qc_check(radix.rows_most <= radix.rows_each, b"the rows of a part are within its buffer")
     if radix.arena_bytes > ARENA_BYTES_MAX:
         return group_all_parts(radix)
     return 0
@@ -489,6 +490,8 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
     cdef int64_t n, at
     cdef int64_t start = 0
     cdef int32_t c
+    if radix.n_rows[part] == 0:
+        return 0
     write_lines(radix, part)
     if radix.sets[part] != NULL:
         fetch_set(radix.sets[part], radix.n_rows[part])

@@ -41,6 +41,16 @@ def test_q2_columns_of_every_type_are_scattered(type: pa.DataType) -> None:
     compare(table.select(["x", "k"]), 1, calls(1, pa.int64()), 1)
 
 
+def test_q2_columns_of_nulls_are_scattered() -> None:
+    """A column of the null type has a validity and no values."""
+    k = np.arange(9000) % 3000
+    table = pa.table({"k": k, "x": pa.nulls(9000), "y": pa.array(k % 5, mask=k % 7 == 0)})
+    counts = [Call("count", 1, pa.int64(), nothing), Call("count", 2, pa.int64(), nothing)]
+    compare(table, 1, counts, 1000)
+    keys = pa.table({"x": pa.nulls(9000), "n": pa.nulls(9000)})
+    compare(keys, 1, [Call("count", 1, pa.int64(), nothing), Call("count", -1, pa.int64(), nothing)], 1)
+
+
 @pytest.mark.parametrize("n_rows", [2047, 2048, 2049, 300_000])
 @pytest.mark.parametrize("text", ["a long text of", "t"])
 def test_q2_full_parts_are_taken_in(n_rows: int, text: str) -> None:
