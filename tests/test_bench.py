@@ -174,16 +174,27 @@ def test_memory_is_that_of_a_process_of_its_own(bench: Any, tmp_path: Path) -> N
     assert found.is_met() is False and bench.Measured.of(json.loads(json.dumps(found.kept()))) == found
 
 
-def test_kernels_tell_their_share_of_the_limits(tmp_path: Path) -> None:
-    """B2: GB/s, and the share of memcpy's, which is measured in the same run."""
-    command = [sys.executable, str(BENCH / "kernels" / "expressions.py"), "20000"]
+def run_kernels(name: str, folder: Path) -> list[str]:
+    """The lines that a script of bench/kernels prints for 20,000 rows."""
+    command = [sys.executable, str(BENCH / "kernels" / f"{name}.py"), "20000"]
     # Where the tests run against the installed wheel, a script's own folder is not on the path.
     environment = {**os.environ, "PYTHONPATH": str(BENCH / "kernels")}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=110, env=environment, check=False, cwd=tmp_path
+        command, capture_output=True, text=True, timeout=110, env=environment, check=False, cwd=folder
     )
     assert done.returncode == 0, done.stderr
-    first, _, *lines = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["group_by", "join", "parquet", "partitioning"])
+def test_kernels_run(tmp_path: Path, name: str) -> None:
+    assert len(run_kernels(name, tmp_path)) >= 6
+
+
+def test_kernels_tell_their_share_of_the_limits(tmp_path: Path) -> None:
+    """B2: GB/s, and the share of memcpy's, which is measured in the same run."""
+    first, _, *lines = run_kernels("expressions", tmp_path)
     copied = float(first.partition("memcpy ")[2].partition(" GB/s")[0])
     assert "random lines, ns: " in first and len(lines) == 24
     for line in lines:
