@@ -20,6 +20,12 @@ cdef enum:
     DIRECT_COLUMNS_MAX = 4
 
 
+cdef enum ArrayAnswer:
+    ARRAY_TOO_LARGE = 0         # there are more than codes_max codes: the array is disabled
+    ARRAY_EMPTY = 1             # no code has a group: the caller fills the array
+    ARRAY_KEPT = 2              # the codes that the array had before have their groups
+
+
 ctypedef struct DirectField:
     uint8_t phys
     bint seen                   # a value that is not null was seen; then low and high are set
@@ -44,9 +50,10 @@ ctypedef struct ArrayGroups:
 cdef ArrayGroups* array_groups_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
 cdef void array_groups_free(ArrayGroups* direct) noexcept nogil          # NULL is ignored
 cdef void array_groups_clear(ArrayGroups* direct) noexcept nogil
-# For a lone key: whether the codes of the vector's values, and of those seen before, are at most codes_max. Then
-# `groups` has all those codes, and none of them a group; the caller fills it. Otherwise the array is disabled.
-cdef bint array_groups_extend(ArrayGroups* direct, const Vector* keys, int64_t n, int64_t codes_max) except -1 nogil
+# For a lone key: make `groups` for the codes of the vector's values and of those seen before.
+cdef ArrayAnswer array_groups_extend(
+    ArrayGroups* direct, const Vector* keys, int64_t n, int64_t codes_max,
+) except <ArrayAnswer> -1 nogil
 # For a lone key: extend the range of values that array_groups_extend begins with.
 cdef void array_groups_see(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil
 # Compute the codes of the rows. Returns False if a value is outside the known ranges.

@@ -3,17 +3,18 @@
 from libc.stdint cimport (
     INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U16, PHYS_U32, PHYS_VIEW, DataType,
 )
 from qcore_ext.ground.bitmap cimport bit_get
-from qcore_ext.ground.check cimport qc_check_rows
+from qcore_ext.ground.bytes_left cimport bytes_left
+from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport (
-    Buffer, MemoryAccount, buffer_new, buffer_unref, bytes_fill, struct_free, struct_new,
+    Buffer, MemoryAccount, buffer_grow, buffer_new, buffer_unref, bytes_fill, struct_free, struct_new,
 )
 
 cdef enum:
@@ -268,15 +269,44 @@ cdef void array_groups_see(ArrayGroups* direct, const Vector* keys, int64_t n) n
     see_values(&direct.fields[0], keys, n)
 
 
-cdef bint array_groups_extend(ArrayGroups* direct, const Vector* keys, int64_t n, int64_t codes_max) except -1 nogil:
+cdef int move_codes(ArrayGroups* direct, const DirectField* old, int64_t n_old) except -1 nogil:
+    """Make the array for the field's new range. It keeps the groups of the n_old codes that it had."""
+    cdef const DirectField* field = &direct.fields[0]
+    cdef int64_t code_bytes = sizeof(uint32_t)
+    cdef int64_t shift = old.low - field.low if old.seen else 0
+    cdef Buffer* moved
+    cdef char* first
+    qc_check(shift >= 0 and n_old + shift <= direct.n_codes, b"the new range has all old codes")
+    if shift == 0:
+        buffer_grow(&direct.groups, n_old * code_bytes, direct.n_codes * code_bytes)
+        first = direct.groups.data + n_old * code_bytes
+        bytes_fill(first, 0xFF, (direct.n_codes - n_old) * code_bytes, direct.account)
+        return 0
+    moved = buffer_new(direct.account, direct.n_codes * code_bytes)
+    # Code 0 is that of the null, and stays.
+    memcpy(moved.data, direct.groups.data, code_bytes)
+    memcpy(moved.data + (1 + shift) * code_bytes, direct.groups.data + code_bytes, (n_old - 1) * code_bytes)
+    buffer_unref(direct.groups)
+    direct.groups = moved
+    bytes_fill(moved.data + code_bytes, 0xFF, shift * code_bytes, direct.account)
+    first = moved.data + (n_old + shift) * code_bytes
+    bytes_fill(first, 0xFF, (direct.n_codes - n_old - shift) * code_bytes, direct.account)
+    return 0
+
+
+cdef ArrayAnswer array_groups_extend(
+    ArrayGroups* direct, const Vector* keys, int64_t n, int64_t codes_max,
+) except <ArrayAnswer> -1 nogil:
     cdef DirectField* field = &direct.fields[0]
     cdef DirectField old = field[0]
-    cdef int64_t span
-    drop_groups(direct)
+    cdef int64_t n_old = direct.n_codes
+    cdef int64_t n_bytes, span
+    cdef bint done = False
     see_values(field, keys, n)
     direct.enabled = is_codable(field, codes_max)
     if not direct.enabled:
-        return False
+        drop_groups(direct)
+        return ARRAY_TOO_LARGE
     if old.seen:
         # Add the same length again on a side that has grown, so that ascending values seldom rebuild the array.
         span = field.high - field.low + 1
@@ -286,9 +316,21 @@ cdef bint array_groups_extend(ArrayGroups* direct, const Vector* keys, int64_t n
     direct.n_codes = field.high - field.low + 2 if field.seen else 1
     if direct.codes == NULL:
         direct.codes = buffer_new(direct.account, VECTOR_ROWS * sizeof(uint32_t))
-    direct.groups = buffer_new(direct.account, direct.n_codes * <int64_t> sizeof(uint32_t))
-    bytes_fill(direct.groups.data, 0xFF, direct.n_codes * <int64_t> sizeof(uint32_t), direct.account)
-    return True
+    n_bytes = direct.n_codes * <int64_t> sizeof(uint32_t)
+    # Both arrays take memory while the codes move.
+    if direct.groups != NULL and 2 * n_bytes <= bytes_left(direct.account):
+        direct.coded = False
+        try:
+            move_codes(direct, &old, n_old)
+            done = True
+        finally:
+            if not done:
+                drop_groups(direct)         # it is too short for the codes
+        return ARRAY_KEPT
+    drop_groups(direct)
+    direct.groups = buffer_new(direct.account, n_bytes)
+    bytes_fill(direct.groups.data, 0xFF, n_bytes, direct.account)
+    return ARRAY_EMPTY
 
 
 cdef bint widen_ranges(ArrayGroups* direct, const Vector* keys, int64_t n) noexcept nogil:

@@ -15,8 +15,9 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.array_groups cimport (
-    ArrayGroups, array_groups_clear, array_groups_encode, array_groups_extend, array_groups_find,
-    array_groups_find_some, array_groups_free, array_groups_learn, array_groups_new, array_groups_see,
+    ARRAY_EMPTY, ARRAY_TOO_LARGE, ArrayAnswer, ArrayGroups, array_groups_clear, array_groups_encode,
+    array_groups_extend, array_groups_find, array_groups_find_some, array_groups_free, array_groups_learn,
+    array_groups_new, array_groups_see,
 )
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
@@ -682,7 +683,7 @@ cdef int try_array(GroupTable* table, const Vector* keys, int64_t n) except -1 n
         unpack_lone(table, start, n_groups, &vector)
         array_groups_see(table.direct, &vector, n_groups)
         start += n_groups
-    if array_groups_extend(table.direct, keys, n, codes_max(table, n)):
+    if array_groups_extend(table.direct, keys, n, codes_max(table, n)) != ARRAY_TOO_LARGE:
         fill_array(table)
         buffer_unref(table.slots)
         table.slots = NULL
@@ -703,6 +704,7 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
     cdef int64_t n_groups = table.n_groups
     cdef int64_t i
     cdef uint32_t group
+    cdef ArrayAnswer answer = ARRAY_TOO_LARGE
     if not direct.enabled:
         if n_groups < table.try_array_at:
             return False
@@ -710,10 +712,13 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
     if direct.groups != NULL and array_groups_find(direct, keys, n, groups):
         return True
     if not direct.coded:
-        if not direct.enabled or not array_groups_extend(direct, keys, n, codes_max(table, n)):
+        if direct.enabled:
+            answer = array_groups_extend(direct, keys, n, codes_max(table, n))
+        if answer == ARRAY_TOO_LARGE:
             table.try_array_at = max(<int64_t> TRY_ARRAY_AT, 2 * n_groups)
             return False
-        fill_array(table)
+        if answer == ARRAY_EMPTY:
+            fill_array(table)
         array_groups_encode(direct, keys, n)
     key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes)
     reserve_keys(table, n)
