@@ -151,6 +151,10 @@ class OutputBuffers:
         pages, complete = self._find(partition, sequence, max_bytes, timeout)
         return Pages(tuple(self._copy_pages(pages)), sequence, complete, self.schema)
 
+    def check_process(self) -> None:
+        """Raise QcoreError in a forked child of the process that made the task."""
+        self._task.check_process()
+
     def take(self, partition: int, sequence: int) -> tuple[list[PyBatch], bool]:
         """Fetch some pages and acknowledge them at once, for a reader that does not fetch them again.
 
@@ -206,7 +210,10 @@ class OutputBuffers:
         self._task.ask_again()
 
     def reader(self, partition: int) -> PartitionReader:
-        """Return an iterator over a partition's batches. It has `__arrow_c_stream__`, so another plan can read it."""
+        """Return an iterator over a partition's batches. It has `__arrow_c_stream__`, so another plan can read it.
+
+        It acknowledges pages when it fetches them: neither fetch() nor another reader gets them again.
+        """
         self._buffer.check_partition(partition)
         return PartitionReader(self, partition)
 
@@ -249,6 +256,7 @@ class PartitionReader:
         return self
 
     def __next__(self) -> pa.RecordBatch:
+        self._buffers.check_process()
         while not self._pages:
             if self._complete:
                 raise StopIteration

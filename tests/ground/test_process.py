@@ -123,12 +123,27 @@ in_child(lambda: query.pipelines[0][1].init_global_state(cx))
 in_child(lambda: query.close())
 print(scan.poll_pull(cx, local, shared, 0).given.num_rows)
 query.close()
-print(sum(batch.num_rows for p in (0, 1) for batch in buffers.reader(p)))
+print(first.num_rows + sum(batch.num_rows for rest in (reader, buffers.reader(1)) for batch in rest))
 """
     )
     lines = done.stdout.splitlines()
     assert lines[:8] == [FOREIGN] * 8, (lines, done.stderr)
     assert lines[8:] == ["None", "1000", "1000"], (lines, done.stderr)
+
+
+def test_pages_that_a_reader_holds_are_refused_in_a_child() -> None:
+    done = run_script(
+        """
+task = qcore.Task(PlanBuilder().values(pa.table({"a": range(400_000)})).partitioned_output([], 1).build(), drivers=1)
+buffers = task.output_buffers()
+task.wait(20)
+reader = buffers.reader(0)
+n_rows = next(reader).num_rows
+in_child(lambda: next(reader))
+print(n_rows < 200_000, n_rows + sum(batch.num_rows for batch in reader))
+"""
+    )
+    assert done.stdout.splitlines() == [FOREIGN, "True 400000"], done.stderr
 
 
 def test_many_children_run_queries_of_their_own_while_their_parent_is_busy() -> None:
