@@ -81,6 +81,7 @@ def test_rows_by_position(level: int, n: int, null_share: float, pattern: str) -
     assert computed["n"].to_pylist() == [None if v is None else len(v) for v in wanted["s"].to_pylist()]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("width", "n_columns"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 2)])
 @pytest.mark.parametrize("n", [1, 100, 2048])
 @pytest.mark.parametrize("n_parts", [1, 3, 256])
@@ -102,6 +103,7 @@ def test_values_go_to_their_parts(level: int, width: int, n_columns: int, n: int
             assert line[part * 64 :][: count * width - full] == wanted[full:]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("n_runs", [1, 8, 64, 512])
 def test_runs_go_to_their_positions(level: int, width: int, n_runs: int) -> None:
