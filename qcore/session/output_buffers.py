@@ -151,18 +151,14 @@ class OutputBuffers:
         pages, complete = self._find(partition, sequence, max_bytes, timeout)
         return Pages(tuple(self._copy_pages(pages)), sequence, complete, self.schema)
 
-    def check_process(self) -> None:
-        """Raise QcoreError in a forked child of the process that made the task."""
-        self._task.check_process()
-
-    def take(self, partition: int, sequence: int) -> tuple[list[PyBatch], bool]:
+    def _take(self, partition: int, sequence: int) -> tuple[list[pa.RecordBatch], bool]:
         """Fetch some pages and acknowledge them at once, for a reader that does not fetch them again.
 
         Nothing else references such a page then, so its columns become Arrow's without a copy, except for long text.
         """
         pages, complete = self._find(partition, sequence, FETCH_BYTES, None)
         self.acknowledge(partition, sequence + len(pages))
-        return pages, complete
+        return [pa.record_batch(page) for page in pages], complete
 
     def _find(
         self, partition: int, sequence: int, max_bytes: int | None, timeout: float | None
@@ -243,7 +239,7 @@ class PartitionReader:
     def __init__(self, buffers: OutputBuffers, partition: int) -> None:
         self._buffers = buffers
         self._partition = partition
-        self._pages: list[PyBatch] = []  # the next one last
+        self._pages: list[pa.RecordBatch] = []  # the next one last
         self._sequence = 0
         self._complete = False
 
@@ -256,16 +252,14 @@ class PartitionReader:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        self._buffers.check_process()
+        self._buffers._task.check_process()
         while not self._pages:
             if self._complete:
                 raise StopIteration
-            pages, self._complete = self._buffers.take(self._partition, self._sequence)
+            pages, self._complete = self._buffers._take(self._partition, self._sequence)
             self._sequence += len(pages)
             self._pages = pages[::-1]
-        batch = pa.record_batch(self._pages[-1])
-        self._pages.pop()
-        return batch
+        return self._pages.pop()
 
     def close(self) -> None:
         """Stop reading, and abandon the partition if it was not read to its end."""

@@ -102,7 +102,6 @@ cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int6
             radix.columns[c].lines = radix.lines.data + 2 * c * LINES_BYTES
             radix.columns[c].valid_lines = radix.columns[c].lines + LINES_BYTES
             radix.columns[c].width = phys_width(plan.types[c].phys)
-            radix.has_values = radix.has_values or radix.columns[c].width > 0
             radix.columns[c].values = buffer_new(plan.account, RADIX_PARTS * rows_each * radix.columns[c].width)
         if groups.table.layout.mode == KEYS_STORED and may_keep_hashes(plan):
             radix.hashes = buffer_new(plan.account, RADIX_PARTS * rows_each * sizeof(uint64_t))
@@ -263,7 +262,7 @@ cdef void scatter_values(
 
 
 cdef void scatter_two(RadixGroups* radix, int32_t a, int32_t b, const Vector* vectors, int64_t n) noexcept nogil:
-    """Scatter two columns of 8 bytes in one pass, in 0.7 of the time of two."""
+    """Scatter two columns of 8 bytes in one pass, in 0.7 of the time of two passes."""
     cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
     memcpy(scratch.counts, radix.n_rows, sizeof(scratch.counts))
     simd_kernels().scatter_parts_pair(
@@ -355,7 +354,7 @@ cdef int scatter_column(RadixGroups* radix, int32_t c, const Vector* vector, int
 cdef int scatter_validity(RadixGroups* radix, int32_t c, const Vector* vector, int64_t n) except -1 nogil:
     cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
     cdef RadixColumn* column = &radix.columns[c]
-    if vector.validity != NULL and column.valid == NULL:
+    if column.valid == NULL and (vector.validity != NULL or column.width == 0):
         column.valid = buffer_new(radix.plan.account, RADIX_PARTS * radix.rows_each)
         memset(column.valid.data, 1, RADIX_PARTS * radix.rows_each)
         memset(column.valid_lines, 1, LINES_BYTES)
@@ -392,9 +391,12 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     cdef bint any_text
     cdef bint by_part
     cdef int64_t i, p
+    cdef int64_t rows_most = 0
     cdef int32_t c
     if radix.is_short:
         lengthen(radix)
+    for p in range(RADIX_PARTS):
+        rows_most = max(rows_most, radix.n_rows[p])
     for c in range(radix.plan.n_keys):
         hash_vector(&vectors[c], n, c > 0, scratch.hashes, radix.plan.account)
     for i in range(n):
@@ -403,33 +405,26 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
     if any_text:
         reserve_text(radix)
     # Most vectors are far from the end of any buffer; their rows are not counted.
-    if any_text or radix.rows_most + n > radix.rows_each:
+    if any_text or rows_most + n > radix.rows_each:
         make_space(radix, n, any_text)
     by_part = any_text and text_fits(radix)
     for c in range(radix.plan.n_vectors):
-        if radix.columns[c].width == 0:
-            pass                    # the null type has no values
-        elif radix.columns[c].width != 8:
-            scatter_column(radix, c, &vectors[c], n, by_part)
-        elif waiting < 0:
+        if radix.columns[c].width == 8 and waiting < 0:
             waiting = c
-        else:
+        elif radix.columns[c].width == 8:
             scatter_two(radix, waiting, c, vectors, n)
             waiting = -1
+        elif radix.columns[c].width > 0:        # the null type has a validity only
+            scatter_column(radix, c, &vectors[c], n, by_part)
         scatter_validity(radix, c, &vectors[c], n)
     if waiting >= 0:
         scatter_column(radix, waiting, &vectors[waiting], n, by_part)
     if radix.hashes != NULL:
         scatter_values(radix, scratch.hashes, sizeof(uint64_t), n, radix.hash_lines, radix.hashes.data)
-    if radix.has_values:
-        memcpy(radix.n_rows, scratch.counts, sizeof(scratch.counts))
-    else:
-        for i in range(n):
-            radix.n_rows[scratch.parts[i]] += 1
-    radix.rows_most = 0
+    # Each column has values or a validity, so that one was scattered.
+    memcpy(radix.n_rows, scratch.counts, sizeof(scratch.counts))
     for p in range(RADIX_PARTS):
-        radix.rows_most = max(radix.rows_most, radix.n_rows[p])
-    qc_check(radix.rows_most <= radix.rows_each, b"the rows of a part are within its buffer")
+        qc_check(radix.n_rows[p] <= radix.rows_each, b"the rows of a part are within its buffer")
     if radix.arena_bytes > ARENA_BYTES_MAX:
         return group_all_parts(radix)
     return 0

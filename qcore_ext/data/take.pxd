@@ -24,8 +24,8 @@ cdef void gather_validity(
     const uint8_t* validity, int64_t n_values, const uint32_t* rows, int64_t n, uint8_t* out,
 ) noexcept nogil
 # The values of rows[ends[r - 1]..ends[r]) to out[r], for n_runs runs; ends[-1] is 0. Each run is written from its first
-# row to its last. One row after the other, 256 parts at a time, each write missed the processor's first table of pages:
-# two columns of 8 bytes took 16 ns a row with all steps, in runs 7.
+# row to its last, because a processor finds few pages at once for its writes. Two columns of 8 bytes to 256 runs took
+# 10 to 12 ns a row with all steps if rows were written in their order, with later ones fetched ahead; in runs 7 to 10.
 cdef void scatter_runs(
     const void* values,         # IN, n_values
     int64_t n_values,

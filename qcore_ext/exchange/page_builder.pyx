@@ -28,7 +28,7 @@ cdef enum:
     # Bytes of all open pages of a driver together. Small pages cost the reader as much as large ones.
     OPEN_BYTES_MIN = 33554432
     OPEN_BYTES_MAX = 134217728
-    SHARE_LEFT = 64                     # OPEN_BYTES_MIN or this part of the memory that is left
+    SHARE_LEFT = 256                    # at most this part of the memory that is left, above OPEN_BYTES_MIN
     LONG_STRING_BYTES = 16              # assumed length of a long string, to choose the number of rows of a page
     HEAP_BLOCK_MIN = 4096
     HEAP_BLOCK_MAX = 1048576

@@ -10,6 +10,7 @@ import pytest
 from grouped import Call, check, run_calls
 
 from oracle import assert_same_rows
+from qcore.errors import MemoryLimitError
 from sweeps import every
 
 COUNT = [Call("count", -1, pa.int64(), len)]
@@ -108,6 +109,23 @@ def test_q2_lone_keys_in_an_array_and_in_slots(name: str, null_share: float) -> 
     expected = run_calls(table, 1, calls, "single", radix_groups_min=1 << 40)
     for step in ("single", "both"):
         assert_same_rows(run_calls(table, 1, calls, step, partial_groups_max=3000, radix_groups_min=5000), expected)
+
+
+def test_q2_an_array_grows_when_memory_is_short() -> None:
+    """Near the limit the array before is given up first, and its groups are put into the new one again."""
+    k = np.arange(24_000)[::-1] * 30
+    table = pa.table({"k": np.concatenate([k, k])})
+    wanted = run_calls(table, 1, COUNT, radix_groups_min=1 << 40)
+    n_done = 0
+    for limit in range(1 << 20, 24 << 20, 1 << 19):
+        try:
+            got = run_calls(table, 1, COUNT, "single", limit, radix_groups_min=1 << 40)
+        except MemoryLimitError:
+            assert n_done == 0
+            continue
+        n_done += 1
+        assert got.equals(wanted)
+    assert 0 < n_done < 44
 
 
 @pytest.mark.parametrize("type", every(5, [pa.int64(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32()]), ids=str)

@@ -68,10 +68,12 @@ def test_views_of_short_strings(longest: int, null_share: float) -> None:
     run_chain([PartitionedOutput("1", Account(), buffer, 1, ["v"])], table)
     pages, _ = buffer.fetch(0, 0) or ([], True)
     buffer.acknowledge(0, 1)
-    got = pa.record_batch(pages.pop())["v"]
+    held = live_counts()["buffers"]
+    got = pa.record_batch(pages[0])["v"]
     got.validate(full=True)
     assert got.to_pylist() == texts
-    assert (len(got.buffers()) == 2) == (longest == 12 and not null_share)
+    is_shared = longest == 12 and not null_share
+    assert (live_counts()["buffers"] == held) == (len(got.buffers()) == 2) == is_shared
     again = pa.ipc.open_stream(to_ipc(got)).read_all()["v"]
     assert again.to_pylist() == got.to_pylist()
 

@@ -54,10 +54,10 @@ def test_rows_of_a_full_page(types: list[pa.DataType], page_bytes: int, n: int, 
 
 
 def test_open_pages_take_a_share_of_the_memory_that_is_left() -> None:
-    """1/64 of it, between 32 and 128 MiB: here 64 MiB, for 4,096 pages."""
+    """1/256 of it, between 32 and 128 MiB: here 64 MiB, for 4,096 pages."""
     table = pa.table({"k": pa.nulls(4097, pa.int64())})
     buffer = OutputBuffer("partitioned", 4096, 1, 1 << 40)
-    run_chain([PartitionedOutput("1", Account(limit=4 << 30), buffer, 4096, ["k"], 1 << 30)], table)
+    run_chain([PartitionedOutput("1", Account(limit=16 << 30), buffer, 4096, ["k"], 1 << 30)], table)
     rows = [page["rows"] / page["pages"] for page in buffer.stats() if page["pages"]]
     assert rows == [4097 / 3]
 

@@ -98,7 +98,6 @@ def test_values_go_to_their_parts(level: int, width: int, n_columns: int, n: int
         for part, count in enumerate(counts):
             wanted = bytes(before[part] * width) + values.reshape(n, width)[parts == part].tobytes()
             full = count // in_line * 64
-            # Bytes of a line that was begun before this call are not compared: the line has zeros there.
             assert out[part * capacity * width :][:full] == wanted[:full]
             assert line[part * 64 :][: count * width - full] == wanted[full:]
 

@@ -188,7 +188,7 @@ def test_a_fetch_is_charged_to_the_query() -> None:
 
 
 def test_a_reader_takes_its_pages() -> None:
-    """V7: they become Arrow's without a copy and without a charge, and are the reader's from then on."""
+    """V7: they are the reader's from then on, and not charged."""
     rows = pa.table({"k": pa.array(range(1_000_000), pa.int64())})
     plan = PlanBuilder().values(rows, trusted=True).partitioned_output("k", 1, buffer_bytes=10 << 20).build()
     task = qcore.Task(plan, drivers=1, memory_limit=14 << 20)

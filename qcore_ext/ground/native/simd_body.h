@@ -259,9 +259,9 @@ static void scatter_parts_pair(const void *values, const void *more, const uint8
         memcpy(lines + 64 * part + 8 * (at % 8), (const char *) values + 8 * i, 8);
         memcpy(more_lines + 64 * part + 8 * (at % 8), (const char *) more + 8 * i, 8);
         if (at % 8 == 7) {
-            const int64_t place = 8 * ((int64_t) part * capacity + at + 1) - 64;
-            stream_line(out + place, lines + 64 * part);
-            stream_line(more_out + place, more_lines + 64 * part);
+            const int64_t position = 8 * ((int64_t) part * capacity + at + 1) - 64;
+            stream_line(out + position, lines + 64 * part);
+            stream_line(more_out + position, more_lines + 64 * part);
         }
     }
     end_stream();
