@@ -177,8 +177,8 @@ def _megabytes(n_bytes: int) -> str:
 
 def _join_text(join: Mapping[str, Any]) -> str:
     text = f"{join['index']}; {join['matched']:,} of {join['looked_up']:,} rows matched"
-    if join["placed"]:
-        text += f"; {join['placed']:,} were looked up by a perfect hash of the keys"
+    if join["hashed"]:
+        text += f"; {join['hashed']:,} were looked up by a perfect hash of the keys"
     if join["filtered"]:
         text += f"; {join['filtered']:,} were first asked of a filter of bits"
     return text

@@ -13,7 +13,7 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.aggregate.array_groups cimport ArrayGroups
 from qcore_ext.aggregate.key_packing cimport KeyLayout
-from qcore_ext.rows.key_places cimport KeyPlaces
+from qcore_ext.rows.perfect_hash cimport PerfectHash
 from qcore_ext.rows.key_columns cimport KeyColumns
 
 cdef enum:
@@ -35,7 +35,7 @@ ctypedef struct GroupTable:
     Buffer* slots               # owned; layout.mode says which kind of slot
     Buffer* words               # owned; the packed key of each group, or the hash of its stored key
     Buffer* nulls               # owned; the null mask of each packed key
-    KeyPlaces places            # of keys of one word
+    PerfectHash perfect            # of keys of one word
     int64_t capacity            # the number of groups for which words and nulls have space
     KeyColumns* stored          # owned; keys of mode KEYS_STORED
     ArrayGroups* direct         # owned; NULL for a part and for stored keys

@@ -22,7 +22,7 @@ from qcore_ext.aggregate.array_groups cimport (
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
 )
-from qcore_ext.rows.key_places cimport key_places_find, key_places_free, key_places_make, key_places_note
+from qcore_ext.rows.perfect_hash cimport perfect_hash_find, perfect_hash_free, perfect_hash_make, perfect_hash_note
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new,
 )
@@ -42,7 +42,7 @@ cdef enum:
     CODES_FREE = 65536
     CODES_MAX = 16777216
     TRY_ARRAY_AT = 4096
-    PLACED_GROUPS_MAX = 65536   # more are partitioned first; half a megabyte of words, and as much of places
+    HASHED_GROUPS_MAX = 65536   # more are partitioned first; half a megabyte of words, and as much of the hash
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
@@ -128,7 +128,7 @@ cdef void group_table_free(GroupTable* table) noexcept nogil:
     buffer_unref(table.words)
     buffer_unref(table.nulls)
     buffer_unref(table.scratch)
-    key_places_free(&table.places)
+    perfect_hash_free(&table.perfect)
     key_columns_free(table.stored)
     array_groups_free(table.direct)
     struct_free(table)
@@ -144,7 +144,7 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
         key_columns_free(table.stored)
         table.stored = stored
     table.try_array_at = TRY_ARRAY_AT
-    key_places_free(&table.places)
+    perfect_hash_free(&table.perfect)
     table.n_in_slots = 0
     if table.slots != NULL:
         bytes_fill(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode), table.account)
@@ -377,14 +377,14 @@ cdef int64_t list_unequal(
     return count
 
 
-cdef int64_t find_placed(GroupTable* table, const uint64_t* low, int64_t n, uint32_t* groups) noexcept nogil:
-    """Find the groups of n keys of one word without nulls by their places. Returns the number of rows that are pending,
-    whose hashes are in the scratch.
+cdef int64_t find_by_perfect_hash(GroupTable* table, const uint64_t* low, int64_t n, uint32_t* groups) noexcept nogil:
+    """Find the groups of n keys of one word without nulls by a perfect hash. Returns the number of rows that are
+    pending, whose hashes are in the scratch.
     """
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef const uint64_t* words = <const uint64_t*> table.words.data
     cdef int64_t n_pending, j
-    if key_places_find(&table.places, words, low, n, groups):
+    if perfect_hash_find(&table.perfect, words, low, n, groups):
         return 0
     n_pending = list_unequal(words, low, groups, n, scratch.pending)
     for j in range(n_pending):
@@ -444,22 +444,22 @@ cdef int assign_packed(
 ) except -1 nogil:
     """Find or create the groups of n keys. The scratch has the second words of keys of two."""
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
-    cdef bint placeable = one_word and nulls == &NO_NULLS[0]
+    cdef bint hashable = one_word and nulls == &NO_NULLS[0]
     cdef int64_t n_pending, n_without
     if table.n_in_slots < table.n_groups:
         table.groups_limit = 0          # the array had the groups until now: insert all of them
         reserve(table, n)
-    if placeable and table.places.buffer != NULL:
-        n_pending = find_placed(table, low, n, groups)
+    if hashable and table.perfect.buffer != NULL:
+        n_pending = find_by_perfect_hash(table, low, n, groups)
         n_without = n_pending
     else:
         n_pending = find_packed(table, low, nulls, n, groups)
         n_without = n
     if n_pending > 0:
         insert_pending(table, low, nulls, n_pending, groups)
-    if placeable and n_without > 0 and key_places_note(&table.places, n_without, table.n_groups, PLACED_GROUPS_MAX):
-        return key_places_make(
-            &table.places, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, table.n_groups, table.account
+    if hashable and n_without > 0 and perfect_hash_note(&table.perfect, n_without, table.n_groups, HASHED_GROUPS_MAX):
+        return perfect_hash_make(
+            &table.perfect, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, table.n_groups, table.account
         )
     return 0
 
@@ -623,7 +623,7 @@ cdef int store_keys(GroupTable* table) except -1 nogil:
     buffer_unref(table.words)
     buffer_unref(table.nulls)
     array_groups_free(table.direct)
-    key_places_free(&table.places)
+    perfect_hash_free(&table.perfect)
     table.words = hashes
     table.nulls = NULL
     table.capacity = max(table.capacity, <int64_t> GROUPS_MIN)

@@ -20,7 +20,7 @@ cdef enum BuildStepKind:
 
 cdef enum:
     STEPS_MAX = 12              # wide codes that repeat take the steps from COUNT to INSERT twice
-    NO_PLACE = 0xFFFFFFFF
+    NO_POSITION = 0xFFFFFFFF
 
 
 ctypedef struct BuildStep:
@@ -34,7 +34,7 @@ ctypedef struct BuildEntry:
     # A row with a key, in its partition.
     uint64_t key                # code or hash
     uint32_t row
-    uint32_t place              # rank; for wide codes the high number; else, once inserted, its slot or NO_PLACE
+    uint32_t position           # rank; for wide codes the high number; else, once inserted, its slot or NO_POSITION
 
 
 ctypedef struct TableBuild:
@@ -54,7 +54,7 @@ ctypedef struct TableBuild:
     int64_t n_workers
     Buffer** marks              # owned array, each owned; a bitmap of codes of each worker, or NULL
     int64_t rows_moved          # atomic; not 0: a row's position in group_rows is not its number
-    int shift                   # places of a partition, as a power of two
+    int shift                   # positions of a partition, as a power of two
     int64_t n_partitions
     Buffer* counts              # owned; uint32 for each stripe and partition: its rows, then their next position
     int64_t* begins             # owned; first entry of each partition, and the end

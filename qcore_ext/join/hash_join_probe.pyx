@@ -105,11 +105,11 @@ cdef class HashProbe(Operator):
     cdef PairCursor cursor
     cdef Pairs pairs
     # For the statistics, atomic: the table's IndexKind or -1, and the probe rows that were looked up, whose keys the
-    # table's filter was asked for first, whose keys were looked up at places, and that have a match.
+    # table's filter was asked for first, whose keys were looked up by a perfect hash, and that have a match.
     cdef int64_t index
     cdef int64_t rows_looked_up
     cdef int64_t rows_filtered
-    cdef int64_t rows_placed
+    cdef int64_t rows_hashed
     cdef int64_t rows_matched
     cdef Buffer* row_matched        # owned; with a condition: one byte a row of the batch, 1 if a pair of it passed
     cdef bint is_finishing
@@ -148,8 +148,8 @@ cdef class HashProbe(Operator):
 
     def stats_snapshot(self):
         """Figures of any operator. Once the table is there 'join' has its 'index' with the reason for it, and
-        the probe rows 'looked_up', 'filtered' (those whose key was first asked of a filter of bits), 'placed' (whose
-        key was looked up at places, not in slots) and 'matched'.
+        the probe rows 'looked_up', 'filtered' (those whose key was first asked of a filter of bits), 'hashed' (whose
+        key was looked up by a perfect hash, not in slots) and 'matched'.
         """
         counters = Operator.stats_snapshot(self)
         if qc_load(&self.index) >= 0:
@@ -157,7 +157,7 @@ cdef class HashProbe(Operator):
                 "index": INDEX_TEXTS[qc_load(&self.index)],
                 "looked_up": qc_load(&self.rows_looked_up),
                 "filtered": qc_load(&self.rows_filtered),
-                "placed": qc_load(&self.rows_placed),
+                "hashed": qc_load(&self.rows_hashed),
                 "matched": qc_load(&self.rows_matched),
             }
         return counters
@@ -430,8 +430,8 @@ cdef class HashProbe(Operator):
         counter_add(&self.rows_matched, self.lookup.n_hits)
         if filtered and self.lookup.rows_unfiltered <= 0:
             counter_add(&self.rows_filtered, n)
-        if self.lookup.is_placed:
-            counter_add(&self.rows_placed, n)
+        if self.lookup.is_hashed:
+            counter_add(&self.rows_hashed, n)
         return 0
 
     cdef int look_up(self, const uint32_t* rows, bint keep_misses) except -1 nogil:

@@ -14,7 +14,7 @@ from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.words cimport Real, SmallInteger
 
 cdef uint64_t HIGH_FACTOR = 0x9E3779B97F4A7C15ULL       # odd, so that different numbers have different products
-cdef uint64_t HIGH_MAX = 0xFFFFFFFD                     # a number is stored plus one, in 32 bits, and is not NO_PLACE
+cdef uint64_t HIGH_MAX = 0xFFFFFFFD                 # a number is stored plus one, in 32 bits, and is not NO_POSITION
 
 
 cdef void widen(const SmallInteger* values, int64_t n, uint64_t* out) noexcept nogil:

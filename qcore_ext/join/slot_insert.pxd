@@ -11,8 +11,8 @@ from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.join.build_state cimport TableBuild
 from qcore_ext.join.table cimport JoinLookup
 
-# Clear the partition's slots and insert its entries. Afterwards the start of a slot is its first row, and the place of
-# an entry is its slot or NO_PLACE.
+# Clear the partition's slots and insert its entries. Afterwards the start of a slot is its first row, and the position
+# of an entry is its slot or NO_POSITION.
 cdef int insert_partition(
     TableBuild* build, int64_t partition, JoinLookup* lookup, MemoryAccount* account,
 ) except -1 nogil

@@ -8,7 +8,7 @@ from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, b
 from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
 from qcore_ext.ground.probe cimport LINE_SLOTS, Slot
 from qcore_ext.data.column cimport VECTOR_ROWS
-from qcore_ext.join.build_state cimport NO_PLACE, BuildEntry, TableBuild
+from qcore_ext.join.build_state cimport NO_POSITION, BuildEntry, TableBuild
 from qcore_ext.join.key_codes cimport key_codes_wide
 from qcore_ext.join.key_compare cimport rows_equal
 from qcore_ext.join.table cimport (
@@ -58,9 +58,9 @@ cdef int64_t insert_entries(
                 break
             at += 1
         if at < end:
-            entries[i].place = <uint32_t> at
+            entries[i].position = <uint32_t> at
         else:
-            entries[i].place = <uint32_t> NO_PLACE
+            entries[i].position = <uint32_t> NO_POSITION
             n_deferred[0] += 1
     return n_new
 
@@ -76,21 +76,21 @@ cdef int64_t insert_wide_entries(
     for i in range(n):
         if i + PREFETCH_ROWS < n:
             qc_prefetch_write(&slots[homes[i + PREFETCH_ROWS]])
-        qc_check(entries[i].place != 0, b"the count of a slot that is taken is not 0")
+        qc_check(entries[i].position != 0, b"the count of a slot that is taken is not 0")
         at = homes[i] & ~(<uint64_t> LINE_SLOTS - 1)
         while at < end and slots[at].group.count != 0 and (
-            slots[at].key != entries[i].key or slots[at].group.count != entries[i].place
+            slots[at].key != entries[i].key or slots[at].group.count != entries[i].position
         ):
             at += 1
         if at == end:
-            entries[i].place = <uint32_t> NO_PLACE
+            entries[i].position = <uint32_t> NO_POSITION
             n_deferred[0] += 1
         elif slots[at].group.count != 0:
             n_repeated += 1
         else:
             slots[at].key = entries[i].key
             slots[at].group.start = entries[i].row
-            slots[at].group.count = entries[i].place
+            slots[at].group.count = entries[i].position
     return n_repeated
 
 
@@ -147,7 +147,7 @@ cdef int insert_deferred(TableBuild* build, JoinLookup* lookup, MemoryAccount* a
             continue
         account_check(account)
         for i in range(build.begins[partition], build.begins[partition + 1]):
-            if entries[i].place != <uint32_t> NO_PLACE:
+            if entries[i].position != <uint32_t> NO_POSITION:
                 continue
             count = 1
             if wide:
@@ -172,7 +172,7 @@ cdef int insert_deferred(TableBuild* build, JoinLookup* lookup, MemoryAccount* a
                 build.n_repeated += 1
             else:
                 slots[at].group.count += 1
-            entries[i].place = <uint32_t> at
+            entries[i].position = <uint32_t> at
     return 0
 
 
@@ -188,8 +188,8 @@ cdef int place_groups(TableBuild* build) except -1 nogil:
         rows[partition] += build.begins[partition + 1] - build.begins[partition] - build.n_deferred[partition]
         if build.n_deferred[partition] > 0:
             for i in range(build.begins[partition], build.begins[partition + 1]):
-                if entries[i].place >> build.shift != partition:
-                    rows[entries[i].place >> build.shift] += 1
+                if entries[i].position >> build.shift != partition:
+                    rows[entries[i].position >> build.shift] += 1
     for partition in range(build.n_partitions):
         here = rows[partition]
         rows[partition] = at
@@ -198,11 +198,11 @@ cdef int place_groups(TableBuild* build) except -1 nogil:
     return 0
 
 
-cdef inline void put_row(JoinTable* table, uint32_t place, uint32_t row) noexcept nogil:
-    qc_check(place <= table.slot_mask, b"a row's slot is a slot of the table")
-    table.slots[place].group.start -= 1
-    qc_check(table.slots[place].group.start < table.coder.n_rows, b"a row's position is one of the rows")
-    table.group_rows[table.slots[place].group.start] = row
+cdef inline void put_row(JoinTable* table, uint32_t position, uint32_t row) noexcept nogil:
+    qc_check(position <= table.slot_mask, b"a row's slot is a slot of the table")
+    table.slots[position].group.start -= 1
+    qc_check(table.slots[position].group.start < table.coder.n_rows, b"a row's position is one of the rows")
+    table.group_rows[table.slots[position].group.start] = row
 
 
 cdef int group_partition(TableBuild* build, int64_t partition, MemoryAccount* account) except -1 nogil:
@@ -215,7 +215,7 @@ cdef int group_partition(TableBuild* build, int64_t partition, MemoryAccount* ac
     cdef int64_t first = partition << build.shift
     cdef uint32_t end = <uint32_t> build.group_begins[partition]
     cdef int64_t i
-    cdef uint32_t place
+    cdef uint32_t position
     for i in range(first, first + (<int64_t> 1 << build.shift)):
         if slots[i].group.count != 0:
             end += slots[i].group.count
@@ -224,9 +224,9 @@ cdef int group_partition(TableBuild* build, int64_t partition, MemoryAccount* ac
     for i in range(build.begins[partition + 1] - 1, build.begins[partition] - 1, -1):
         if i % CHECK_ROWS == 0:
             account_check(account)
-        place = entries[i].place
-        if place >> build.shift == partition:
-            put_row(table, place, entries[i].row)
+        position = entries[i].position
+        if position >> build.shift == partition:
+            put_row(table, position, entries[i].row)
     return 0
 
 
@@ -237,5 +237,5 @@ cdef void group_deferred(TableBuild* build) noexcept nogil:
         if build.n_deferred[partition] == 0:
             continue
         for i in range(build.begins[partition + 1] - 1, build.begins[partition] - 1, -1):
-            if entries[i].place >> build.shift != partition:
-                put_row(build.table, entries[i].place, entries[i].row)
+            if entries[i].position >> build.shift != partition:
+                put_row(build.table, entries[i].position, entries[i].row)

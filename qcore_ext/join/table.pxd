@@ -17,7 +17,7 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, Owner
 from qcore_ext.ground.probe cimport Group, RankWord, Slot
 from qcore_ext.join.key_codes cimport KeyCoder
-from qcore_ext.join.placed_keys cimport PlacedKeys
+from qcore_ext.join.hashed_keys cimport HashedKeys
 
 cpdef enum IndexKind:
     INDEX_NONE = 0              # no row has a key, so there are no matches
@@ -91,8 +91,8 @@ ctypedef struct JoinLookup:
     uint32_t* counts            # the number of rows of each hit's group; not set for unique keys before spread_misses
     int64_t n_hits
     int64_t rows_unfiltered     # rows to look up before the table's filter is tried again
-    PlacedKeys placed           # of a table whose index is codes
-    bint is_placed              # slot_numbers has the numbers of the placed keys instead, and groups is not set
+    HashedKeys hashed           # of a table whose index is codes
+    bint is_hashed              # slot_numbers has the numbers of the hashed keys instead, and groups is not set
     # The rows of a vector that pass the filter, one after the other.
     uint64_t* passed_codes
     Group* passed_groups

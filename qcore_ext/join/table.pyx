@@ -16,8 +16,8 @@ from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
 from qcore_ext.ground.probe cimport Group, Slot
 from qcore_ext.join.key_codes cimport key_coder_free, key_codes, key_codes_wide, rows_without_null
 from qcore_ext.join.key_compare cimport keys_compare, keys_equal
-from qcore_ext.join.placed_keys cimport placed_keys_free, placed_keys_make, placed_keys_note
-from qcore_ext.rows.key_places cimport key_places_test
+from qcore_ext.join.hashed_keys cimport hashed_keys_free, hashed_keys_make, hashed_keys_note
+from qcore_ext.rows.perfect_hash cimport perfect_hash_test
 
 cdef enum:
     # Rows are separated by the table's filter if it rules out half of a vector. Otherwise it is tried again after this
@@ -101,7 +101,7 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
 cdef void join_lookup_close(JoinLookup* lookup) noexcept nogil:
     buffer_unref(lookup.buffer)
     buffer_unref(lookup.conversion_buffer)
-    placed_keys_free(&lookup.placed)
+    hashed_keys_free(&lookup.hashed)
     lookup.buffer = NULL
     lookup.conversion_buffer = NULL
     lookup.conversions = NULL
@@ -248,17 +248,17 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
 
 
 cdef int find_codes(const JoinTable* table, JoinLookup* lookup, int64_t n) except -1 nogil:
-    """Find the keys of codes at their places, or in the slots. Makes the places when they are worth it."""
-    if lookup.placed.places.buffer != NULL:
-        key_places_test(
-            &lookup.placed.places, lookup.placed.words, lookup.codes, n, lookup.flags, lookup.slot_numbers
+    """Find the keys of codes by a perfect hash, or in the slots. Makes the hash when it is worth it."""
+    if lookup.hashed.hash.buffer != NULL:
+        perfect_hash_test(
+            &lookup.hashed.hash, lookup.hashed.words, lookup.codes, n, lookup.flags, lookup.slot_numbers
         )
-        lookup.is_placed = True
+        lookup.is_hashed = True
         return 0
     find_slots(table, lookup, n, False)
-    if placed_keys_note(&lookup.placed, n, table.n_rows):
-        return placed_keys_make(
-            &lookup.placed, table.slots, <int64_t> table.slot_mask + 1, table.n_rows, lookup.buffer.account
+    if hashed_keys_note(&lookup.hashed, n, table.n_rows):
+        return hashed_keys_make(
+            &lookup.hashed, table.slots, <int64_t> table.slot_mask + 1, table.n_rows, lookup.buffer.account
         )
     return 0
 
@@ -353,7 +353,7 @@ cdef int join_table_find(
     join_lookup_load(lookup, keys, start, rows, n)
     lookup.some_null = rows_without_null(lookup.keys, lookup.n_keys, n, lookup.valid)
     lookup.n_hits = 0
-    lookup.is_placed = False
+    lookup.is_hashed = False
     if table.index == INDEX_NONE:
         memset(lookup.flags, 0, n)
         return 0
@@ -405,7 +405,7 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup, int64_t 
                 qc_check(starts[rank] < starts[rank + 1] <= table.n_rows, b"the starts of groups ascend")
                 out[i] = starts[rank]
                 counts[i] = starts[rank + 1] - starts[rank]
-    elif lookup.is_placed:
+    elif lookup.is_hashed:
         if n == n_rows:
             memcpy(out, lookup.slot_numbers, n * sizeof(uint32_t))
         else:
@@ -413,7 +413,7 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup, int64_t 
                 out[i] = lookup.slot_numbers[hits[i]]
         if not table.unique:
             for i in range(n):
-                counts[i] = lookup.placed.counts[out[i]]
+                counts[i] = lookup.hashed.counts[out[i]]
     else:
         for i in range(n):
             out[i] = groups[hits[i]].start

@@ -7,8 +7,8 @@ the next step.
 1. COPY: copy the drivers' rows into one store, and measure their keys. The kind of index is then chosen.
 2. MARK (ranks): set the bits of a stripe's codes in the driver's own bitmap.
 3. WRITE (ranks, no key occurs twice): write the number of each row at its rank.
-4. COUNT: find the place of each key, its home slot or its rank, and count a stripe's rows in each partition. A
-   partition is a range of places that fits the second-level cache.
+4. COUNT: find the position of each key, its home slot or its rank, and count a stripe's rows in each partition. A
+   partition is a range of positions that fits the second-level cache.
 5. SCATTER: move a stripe's rows, as entries, to their partitions.
 6. INSERT (codes, hashes): insert the entries of a partition into its slots. An entry that finds no free slot up to the
    end of its partition is *deferred*: the driver that ends the step inserts it after all others.

@@ -489,11 +489,11 @@ cdef int finish_group_rows(TableBuild* build) except -1 nogil:
 cdef int locate_rows(
     TableBuild* build, JoinLookup* lookup, int64_t start, int64_t n, MemoryAccount* account,
 ) except -1 nogil:
-    """Find the rows of a vector that have keys (lookup.hits), their codes or hashes, and their places (lookup.starts):
-    ranks or home slots.
+    """Find the rows of a vector that have keys (lookup.hits), their codes or hashes, and their positions
+    (lookup.starts): ranks or home slots.
     """
     cdef JoinTable* table = build.table
-    cdef uint32_t* places = lookup.starts
+    cdef uint32_t* positions = lookup.starts
     cdef const uint32_t* hits = lookup.hits
     cdef const uint32_t* slots = lookup.slot_numbers
     cdef int64_t i
@@ -509,25 +509,25 @@ cdef int locate_rows(
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
     lookup.n_hits = simd_kernels().mask_rows(lookup.flags, n, 0, lookup.hits)
     if table.index == INDEX_RANKS:
-        probe_kernels().ranks(table.words, lookup.codes, hits, lookup.n_hits, places)
+        probe_kernels().ranks(table.words, lookup.codes, hits, lookup.n_hits, positions)
         return 0
     find_first_slots(lookup.codes, n, table.slot_mask, table.index == INDEX_HASHES, lookup.slot_numbers)
     for i in range(lookup.n_hits):
-        places[i] = slots[hits[i]]
+        positions[i] = slots[hits[i]]
     return 0
 
 
 cdef int start_partitions(
-    TableBuild* build, int64_t n_places, int64_t place_bytes, MemoryAccount* account,
+    TableBuild* build, int64_t n_positions, int64_t position_bytes, MemoryAccount* account,
 ) except -1 nogil:
-    """Divide the places among partitions."""
+    """Divide the positions among partitions."""
     build.shift = 0
     while (
-        (place_bytes << (build.shift + 1) <= PARTITION_BYTES or n_places >> build.shift > PARTITIONS_MAX)
-        and <int64_t> 1 << build.shift < n_places
+        (position_bytes << (build.shift + 1) <= PARTITION_BYTES or n_positions >> build.shift > PARTITIONS_MAX)
+        and <int64_t> 1 << build.shift < n_positions
     ):
         build.shift += 1
-    build.n_partitions = ((n_places - 1) >> build.shift) + 1
+    build.n_partitions = ((n_positions - 1) >> build.shift) + 1
     build.begins = <int64_t*> struct_new((build.n_partitions + 1) * sizeof(int64_t))
     build.n_deferred = <int64_t*> struct_new(build.n_partitions * sizeof(int64_t))
     build.entries = buffer_new(account, build.table.coder.n_rows * <int64_t> sizeof(BuildEntry))
@@ -543,7 +543,7 @@ cdef int start_partitions(
 
 cdef int count_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
     cdef uint32_t* counts = <uint32_t*> build.counts.data + stripe * build.n_partitions
-    cdef const uint32_t* places = lookup.starts
+    cdef const uint32_t* positions = lookup.starts
     cdef int64_t start = stripe * build.stripe_rows
     cdef int64_t end = stripe_end(build, stripe)
     cdef int64_t n, i
@@ -553,8 +553,8 @@ cdef int count_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, Mem
         account_check(account)
         locate_rows(build, lookup, start, n, account)
         for i in range(lookup.n_hits):
-            qc_check((places[i] >> shift) < build.n_partitions, b"a place belongs to a partition")
-            counts[places[i] >> shift] += 1
+            qc_check((positions[i] >> shift) < build.n_partitions, b"a position belongs to a partition")
+            counts[positions[i] >> shift] += 1
         start += n
     return 0
 
@@ -580,26 +580,26 @@ cdef int scatter_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, M
     cdef uint32_t* next = <uint32_t*> build.counts.data + stripe * build.n_partitions
     cdef BuildEntry* entries = <BuildEntry*> build.entries.data
     cdef BuildEntry* entry
-    cdef const uint32_t* places = lookup.starts
+    cdef const uint32_t* positions = lookup.starts
     cdef const uint32_t* hits = lookup.hits
     cdef bint wide = build.table.index == INDEX_WIDE_CODES
     cdef int64_t start = stripe * build.stripe_rows
     cdef int64_t end = stripe_end(build, stripe)
     cdef int64_t n, i
     cdef int shift = build.shift
-    cdef uint32_t place
+    cdef uint32_t position
     while start < end:
         n = min(<int64_t> VECTOR_ROWS, end - start)
         account_check(account)
         locate_rows(build, lookup, start, n, account)
         for i in range(lookup.n_hits):
-            place = places[i]
-            qc_check(next[place >> shift] < build.begins[(place >> shift) + 1], b"an entry is within its partition")
-            entry = &entries[next[place >> shift]]
-            next[place >> shift] += 1
+            position = positions[i]
+            qc_check(next[position >> shift] < build.begins[(position >> shift) + 1], b"an entry is in its partition")
+            entry = &entries[next[position >> shift]]
+            next[position >> shift] += 1
             entry.key = lookup.codes[hits[i]]
             entry.row = <uint32_t> start + hits[i]
-            entry.place = lookup.high_codes[hits[i]] if wide else place
+            entry.position = lookup.high_codes[hits[i]] if wide else position
         start += n
     return 0
 
@@ -686,7 +686,7 @@ cdef int group_by_rank(TableBuild* build, int64_t partition, MemoryAccount* acco
     for i in range(first, last):
         starts[i] = 0
     for i in range(begin, end):
-        starts[entries[i].place] += 1
+        starts[entries[i].position] += 1
     account_check(account)
     for i in range(first, last):
         at += starts[i]
@@ -695,7 +695,7 @@ cdef int group_by_rank(TableBuild* build, int64_t partition, MemoryAccount* acco
     for i in range(end - 1, begin - 1, -1):
         if i % CHECK_ROWS == 0:
             account_check(account)
-        rank = entries[i].place
+        rank = entries[i].position
         qc_check(first <= rank < last, b"a rank is one of its partition")
         starts[rank] -= 1
         qc_check(begin <= starts[rank] < end, b"a row's position is within its partition")

@@ -154,8 +154,8 @@ def test_a_join_tells_how_many_rows_were_looked_up_by_a_perfect_hash() -> None:
     """P3: each driver makes it once many rows have met a small table."""
     build = pa.table({"k": SPARSE[:500], "w": range(500)})
     told = tell_choice(JOIN, "HashJoin", t=pa.table({"k": SPARSE[:500] * 200, "v": range(100_000)}), b=build)
-    placed = told.rpartition("; ")[2].removesuffix(" were looked up by a perfect hash of the keys")
-    assert 40_000 < int(placed.replace(",", "")) < 90_000
+    hashed = told.rpartition("; ")[2].removesuffix(" were looked up by a perfect hash of the keys")
+    assert 40_000 < int(hashed.replace(",", "")) < 90_000
 
 
 def test_a_join_tells_for_how_many_rows_its_filter_was_asked() -> None:

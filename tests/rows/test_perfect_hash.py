@@ -1,4 +1,4 @@
-"""Key places: groups found by a perfect hash of their keys, and groups whose keys came later. SPEC Q2."""
+"""Groups found by a perfect hash of their keys, and groups whose keys came later. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_q2_few_groups_and_many(n_groups: int, n_rows: int, null_share: float, s
     group(pa.array([f"{number:x}" for number in numbers], mask=missing))
 
 
-def test_q2_keys_that_come_after_the_places_were_made() -> None:
+def test_q2_keys_that_come_after_the_hash_was_made() -> None:
     """A few at a time, then as many again, then other keys only."""
     rng = np.random.default_rng(32)
     parts = [rng.integers(0, 500 + 3 * i, 2048) for i in range(100)]
@@ -48,7 +48,7 @@ def test_q2_keys_that_come_after_the_places_were_made() -> None:
 
 
 def test_q2_a_partial_step_that_starts_again() -> None:
-    """The places of earlier groups are forgotten with the groups, though the same keys come again."""
+    """The hash of earlier groups is forgotten with the groups, though the same keys come again."""
     rng = np.random.default_rng(35)
     few = rng.permutation(np.tile(np.arange(2000), 64))[: 60 * 2048]
     more = np.arange(3000, 3000 + 2048)  # with these there are too many groups for another batch
@@ -64,7 +64,7 @@ def test_q2_a_partial_step_that_starts_again() -> None:
 
 
 def test_q2_null_and_zero() -> None:
-    """Both have the same word. The places are made of the one, of the other, and of both."""
+    """Both have the same word. The hash is made of the one, of the other, and of both."""
     for first, later in (([None], [0]), ([0], [None]), ([None, 0], [STEP]), ([None, STEP], [0])):
         group(pa.array(first * 5000 + [*first, *later] * 5000, pa.int64()))
     pair = {"a": pa.array([5] * 20_000, pa.int32()), "b": pa.array(([None] * 5000 + [0] * 5000) * 2, pa.int32())}
@@ -72,8 +72,8 @@ def test_q2_null_and_zero() -> None:
     check(pa.table({**pair, "x": np.arange(20_000)}), 2, rows)
 
 
-def test_q2_places_in_the_parts_of_a_partitioned_table() -> None:
-    """9,000 groups in 256 parts, each with enough rows for places, and other keys behind them."""
+def test_q2_hashes_in_the_parts_of_a_partitioned_table() -> None:
+    """9,000 groups in 256 parts, each with enough rows for a hash, and other keys behind them."""
     rng = np.random.default_rng(34)
     keys = np.concatenate([rng.permutation(np.repeat(np.arange(9000), 40)), rng.integers(8000, 12_000, 100_000)])
     group(pa.array(keys * STEP), radix_groups_min=4096)

@@ -1,4 +1,4 @@
-"""Keys of a join table at places of their own: when many probe rows meet few keys. SPEC Q2."""
+"""A perfect hash of the keys of a join table: when many probe rows meet few keys. SPEC Q2."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def sides(n_keys: int, copies: int, null_share: float) -> tuple[pa.Table, pa.Tab
 @pytest.mark.parametrize("n_keys", [3, 200])
 @pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
-def test_q2_rows_before_and_after_the_places(duck, kind, n_keys, copies, null_share) -> None:
+def test_q2_rows_before_and_after_the_hash(duck, kind, n_keys, copies, null_share) -> None:
     probe, build = sides(n_keys, copies, null_share)
     expected = oracle_join(duck, probe, build, kind, ["p"], ["b"])
     batches = hash_join(probe, build, kind, ["p"], ["b"], 2, 5000)
     assert_same_rows(as_table(batches, expected), expected)
 
 
-def rows_placed(n_keys: int, n_probe: int, step: int = STEP, limit: int | None = None) -> int:
-    """The probe rows that were looked up at places."""
+def rows_hashed(n_keys: int, n_probe: int, step: int = STEP, limit: int | None = None) -> int:
+    """The probe rows that were looked up by it."""
     rng = np.random.default_rng(3)
     probe = pa.table({"p": rng.integers(0, n_keys, n_probe) * step})
     build = pa.table({"b": np.arange(n_keys) * step})
@@ -59,24 +59,24 @@ def rows_placed(n_keys: int, n_probe: int, step: int = STEP, limit: int | None =
     operator = HashProbe("probe", memory, bridge, ["p"], [("build", "b", "b")])
     found = pa.Table.from_batches(run_chain([operator], split(probe, 1, 5000)[0]))
     assert found["b"].to_pylist() == probe["p"].to_pylist()
-    return operator.stats_snapshot()["join"]["placed"]
+    return operator.stats_snapshot()["join"]["hashed"]
 
 
-def test_only_keys_that_many_rows_meet_have_places() -> None:
-    assert rows_placed(1000, 31_000) == 0
+def test_only_keys_that_many_rows_meet_are_hashed() -> None:
+    assert rows_hashed(1000, 31_000) == 0
     # After 32 rows a row of the table, at the end of a vector.
-    assert 64_000 < rows_placed(1000, 100_000) < 68_000
-    assert rows_placed(1000, 100_000, step=1) == 0  # ranks
-    assert rows_placed(17_000, 700_000) == 0  # too many rows
+    assert 64_000 < rows_hashed(1000, 100_000) < 68_000
+    assert rows_hashed(1000, 100_000, step=1) == 0  # ranks
+    assert rows_hashed(17_000, 700_000) == 0  # too many rows
 
 
-def test_places_are_not_made_when_memory_is_short() -> None:
+def test_no_hash_is_made_when_memory_is_short() -> None:
     """A join that needs all memory of its limit runs without them."""
     for limit in range(1 << 18, 1 << 24, 1 << 16):
         try:
-            n_placed = rows_placed(10_000, 400_000, limit=limit)
+            n_hashed = rows_hashed(10_000, 400_000, limit=limit)
         except MemoryLimitError:
             continue
         break
-    assert n_placed == 0
-    assert rows_placed(10_000, 400_000, limit=1 << 26) > 0
+    assert n_hashed == 0
+    assert rows_hashed(10_000, 400_000, limit=1 << 26) > 0
