@@ -59,6 +59,7 @@ cdef class Driver:
     cdef int64_t blocked_at     # operator that blocked, or -1; atomic, as are the next two
     cdef int64_t blocked_since
     cdef int64_t blocked_reason
+    cdef int64_t n_ends         # of waits: two more for each that ended, odd while its time is charged; atomic
     cdef DriverClock clock
     cdef int64_t n_runs         # atomic
     cdef int64_t n_steps        # atomic
@@ -86,4 +87,4 @@ cdef class Driver:
     cdef int block(self, int at, int reason) noexcept nogil
     cdef bint waits_for_memory(self, int at) except -1 nogil
     cdef void abandon_upstream(self, int below) noexcept nogil
-    cdef void end_blocked(self) noexcept nogil
+    cdef void start_clock(self) noexcept nogil

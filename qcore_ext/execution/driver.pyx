@@ -9,10 +9,11 @@ from qcore_ext.data.schema cimport CSchema, schema_equal
 from qcore_ext.execution.clock cimport clock_charge, clock_start
 from qcore_ext.execution.contract_check cimport ContractCheck, contract_checks
 from qcore_ext.execution.schema_meeting cimport bound_schema_clear, drift_settle, schema_meet, widener_clear
-from qcore_ext.ground.atomic cimport qc_load, qc_store
+from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport struct_free, struct_new
 from qcore_ext.ground.memory_pool cimport pool_is_short, pool_of, pool_wait
+from qcore_ext.ground.placement cimport qc_pause
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, wall_nanos
 from qcore_ext.flow.drift cimport DRIFT_NONE
 from qcore_ext.flow.operator cimport (
@@ -105,7 +106,26 @@ cdef class Driver:
 
         In checked mode 'locks' has the number of locks taken in needs_input, add_input and get_output, by LockSite.
         """
-        cdef int64_t blocked_at = qc_load(&self.blocked_at)
+        cdef int64_t ends, now
+        cdef int64_t at = -1
+        cdef int64_t reason = 0
+        cdef int64_t waited = 0
+        cdef int64_t times = 0
+        # The wait under way is read first and as one: an operator's counters, read later, have at least as much if it
+        # has ended by then. `now` is before the end of the wait, whose clock is read after n_ends becomes odd.
+        while True:
+            ends = qc_load(&self.n_ends)
+            at = qc_load(&self.blocked_at)
+            if at < 0:
+                break
+            reason = qc_load(&self.blocked_reason)
+            waited = qc_load(&self.slots[at].stats.blocked_wall_nanos[reason])
+            times = qc_load(&self.slots[at].stats.blocked_times[reason]) + 1
+            now = wall_nanos()
+            waited += max(0, now - qc_load(&self.blocked_since))
+            if ends & 1 == 0 and qc_load(&self.n_ends) == ends:
+                break
+            qc_pause()
         snapshots = []
         for i, source in enumerate(self.operators):
             snapshot = source.stats_snapshot()
@@ -113,11 +133,10 @@ cdef class Driver:
             snapshot["node_id"] = source.node_id
             if self.checks is not None:
                 snapshot["locks"] = (<ContractCheck> self.checks[i]).lock_counters()
-            if i == blocked_at:
-                reason = REASON_NAMES[qc_load(&self.blocked_reason)]
-                since = max(0, wall_nanos() - qc_load(&self.blocked_since))
-                for key, more in (("blocked_wall_nanos", since), ("blocked_times", 1)):
-                    snapshot[key][reason] = snapshot[key].get(reason, 0) + more
+            if i == at:
+                for key, least in (("blocked_wall_nanos", waited), ("blocked_times", times)):
+                    name = REASON_NAMES[reason]
+                    snapshot[key][name] = max(snapshot[key].get(name, 0), least)
             snapshots.append(snapshot)
         return snapshots
 
@@ -125,8 +144,7 @@ cdef class Driver:
         cdef int at = self.n_operators - 1
         cdef int asked
         cdef int64_t until
-        clock_start(&self.clock)
-        self.end_blocked()
+        self.start_clock()
         counter_add(&self.n_runs, 1)
         until = self.clock.now + slice_nanos
         if self.shut_down or self.doubled:
@@ -325,14 +343,20 @@ cdef class Driver:
         self.block(at, WAIT_FOR_MEMORY)
         return True
 
-    cdef void end_blocked(self) noexcept nogil:
+    cdef void start_clock(self) noexcept nogil:
+        """Start the clock of a run, and charge the wait that ends with it to the operator that blocked."""
         cdef OperatorStats* stats
         if self.blocked_at < 0:
+            clock_start(&self.clock)
             return
+        qc_add(&self.n_ends, 1)
+        clock_start(&self.clock)
         stats = self.slots[self.blocked_at].stats
-        counter_add(&stats.blocked_wall_nanos[self.blocked_reason], self.clock.now - self.blocked_since)
+        # A wait began by the tick counter and ends by the monotonic clock, which may be a little behind.
+        counter_add(&stats.blocked_wall_nanos[self.blocked_reason], max(0, self.clock.now - self.blocked_since))
         counter_add(&stats.blocked_times[self.blocked_reason], 1)
         qc_store(&self.blocked_at, -1)
+        qc_add(&self.n_ends, 1)
 
     cdef void shut(self) noexcept nogil:
         cdef int i
@@ -342,8 +366,7 @@ cdef class Driver:
         self.shut_down = True
         if self.clock.charging != NULL:
             clock_charge(&self.clock, self.clock.charging)      # the call that raised
-        clock_start(&self.clock)
-        self.end_blocked()
+        self.start_clock()
         self.abandon_upstream(self.n_operators)
         for i in range(self.n_operators - 1, -1, -1):
             slot = &self.slots[i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -233,6 +234,33 @@ def test_v14_figures_grow_while_it_runs() -> None:
     assert stats["state"] == "finished"
     assert find_op(stats, "Filter")["input_rows"] == N_ROWS
     assert find_op(stats, "Paced")["blocked_wall_nanos"]["user"] >= waits
+
+
+def test_v14_waits_never_fall() -> None:
+    """V14: a wait that ends while another thread reads is not counted beyond its end, nor twice."""
+    over = threading.Event()
+
+    class Waiting(Source):
+        def poll_pull(self, cx: Any, local: Any, shared: Any, partition: int) -> PollPull:
+            if not over.is_set():
+                threading.Timer(0.001, cx.waker().wake).start()
+                return PollPull.PENDING
+            return super().poll_pull(cx, local, shared, partition)
+
+    task = qcore.Task(PlanBuilder().source(Waiting(), schema=TABLE.schema).build(), drivers=4)
+    task.start()
+    pauses = random.Random(1)
+    seen = dict.fromkeys(("blocked_wall_nanos", "blocked_times"), 0)
+    while seen["blocked_times"] < 500:
+        found = find_op(task.stats(), "Waiting")
+        for key, value in seen.items():
+            seen[key] = found[key].get("user", 0)
+            assert seen[key] >= value
+        time.sleep(pauses.random() / 1000)
+    over.set()
+    assert sum(batch.num_rows for batch in task.batches()) == N_ROWS
+    found = find_op(task.stats(), "Waiting")
+    assert all(found[key]["user"] >= value for key, value in seen.items())
 
 
 @pytest.mark.parametrize("end", ["failure", "cancel", "early finish"])
