@@ -52,6 +52,9 @@ from qcore_ext.ground.memory import Account
 TOP_N_ROWS_MAX = 1 << 31
 
 # Kinds of joins after their sides are exchanged.
+# With more drivers than this some have a tenth more of the 256 radix parts than others.
+BY_PART_DRIVERS_MAX = 32
+
 FLIPPED = {
     "inner": "inner",
     "full": "full",
@@ -233,14 +236,23 @@ class Lowering:
     # --- exchanges ---
 
     def exchange(
-        self, pipeline: Pipeline, node_id: str, kind: str, keys: Sequence[str], drivers: int, schema: pa.Schema
+        self,
+        pipeline: Pipeline,
+        node_id: str,
+        kind: str,
+        keys: Sequence[str],
+        drivers: int,
+        schema: pa.Schema,
+        *,
+        by_part: bool = False,
     ) -> Pipeline:
         """Close `pipeline` with a LocalPartition and open the one that reads it, with `drivers` drivers."""
         n_producers = pipeline.drivers
         queues = self._part(lambda run: run.queues(n_producers, drivers))
         names, rows = list(keys), Schema(schema)
         pipeline.add(
-            node_id, lambda driver, run: LocalPartition(node_id, run.memory, run.parts[queues], kind, names, rows)
+            node_id,
+            lambda driver, run: LocalPartition(node_id, run.memory, run.parts[queues], kind, names, rows, by_part),
         )
         self.closed.append(pipeline)
         above = Pipeline(drivers)
@@ -344,7 +356,11 @@ class Lowering:
             # Distinct and holistic aggregates need all rows of a group in one driver.
             inputs = self._part_of(compile_inputs(steps, node.child.schema))
             pipeline.add(node.id, lambda driver, run: Project(node.id, run.memory, run.parts[inputs]))
-            pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema)
+            # Parts are of use to a table of groups that is partitioned itself, and spread evenly over a few drivers.
+            by_part = node.rows_first and not steps.needs_all_rows and drivers <= BY_PART_DRIVERS_MAX
+            pipeline = self.exchange(
+                pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema, by_part=by_part
+            )
             self._aggregation(pipeline, node, steps, "single", None)
         else:
             self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))

@@ -190,6 +190,7 @@ _GROUPS = {
     "table": "by a hash table",
     "radix": "by hash tables of 256 parts, as there are many",
     "passed": "rows passed on, as few had equal keys",
+    "paged": "rows came in pages of one part",
 }
 
 

@@ -41,17 +41,20 @@ cdef class HashAggregation(Operator):
     cdef GroupSet* groups           # owned; NULL until bound
     cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
     cdef int64_t part               # the part of radix whose groups are returned
+    cdef bint takes_parts           # the hashes by which an exchange made parts are those of the groups
     cdef bint takes_columns         # whole_columns_suit
     cdef Batch* batch               # owned; the input batch that is being read
     # Vectors for which masks are not tried, and how many that will be after the next vector that has a new key.
     cdef int64_t mask_wait
     cdef int64_t mask_wait_next
     cdef int64_t masked_rows        # rows that were computed under a mask
-    # Groups that were returned from an array, a table and a partitioned table, and rows passed on without one. Atomic.
+    # Groups that were returned from an array, a table and a partitioned table, rows that were passed on without one,
+    # and rows that came in pages of one part. Atomic.
     cdef int64_t groups_of_array
     cdef int64_t groups_of_table
     cdef int64_t groups_of_radix
     cdef int64_t rows_passed
+    cdef int64_t rows_paged
     cdef int64_t position           # number of its rows that were read
     cdef bint input_over
     cdef bint emitting              # groups are being returned
@@ -73,6 +76,7 @@ cdef class HashAggregation(Operator):
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
     cdef bint takes_mask(self) noexcept nogil
+    cdef bint add_part(self) except -1 nogil
     cdef bint add_columns(self) except -1 nogil
     cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil

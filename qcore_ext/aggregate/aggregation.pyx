@@ -14,7 +14,7 @@ from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.aggregate.state cimport FEW_GROUPS
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
-from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
+from qcore_ext.data.batch cimport NO_PART, Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
@@ -38,13 +38,15 @@ from qcore_ext.aggregate.group_set cimport (
 from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
-    RADIX_PARTS, radix_groups_add, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
+    radix_groups_add, radix_groups_add_part, radix_groups_finish, radix_groups_free, radix_groups_new,
+    radix_groups_rows_each,
 )
 from qcore_ext.aggregate.whole_columns cimport whole_columns_add, whole_columns_suit
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_free, key_columns_new, key_columns_reserve,
 )
+from qcore_ext.rows.part_buffers cimport RADIX_PARTS
 from qcore_ext.aggregate.widened_groups cimport (
     HeldGroups, first_change, held_groups_free, held_groups_move,
 )
@@ -129,6 +131,7 @@ cdef class HashAggregation(Operator):
             )
         self.radix_groups_min = radix_groups_min
         self.mask_wait_next = 1
+        self.takes_parts = self.step == SINGLE and n_keys > 0 and not self.needs_all_rows
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
@@ -146,7 +149,7 @@ cdef class HashAggregation(Operator):
         """Figures of any operator, and 'masked_rows': selected rows that were computed under a mask.
 
         With keys 'groups' has the groups that were returned from an 'array', a 'table' and a partitioned table
-        ('radix'), and the rows 'passed' on without a table.
+        ('radix'), the rows 'passed' on without a table, and the rows that came in pages of one part ('paged').
         """
         counters = Operator.stats_snapshot(self)
         counters["masked_rows"] = self.masked_rows
@@ -156,6 +159,7 @@ cdef class HashAggregation(Operator):
                 "table": qc_load(&self.groups_of_table),
                 "radix": qc_load(&self.groups_of_radix),
                 "passed": qc_load(&self.rows_passed),
+                "paged": qc_load(&self.rows_paged),
             }
         return counters
 
@@ -238,6 +242,7 @@ cdef class HashAggregation(Operator):
         """Prepare for wider types, and move the groups to them."""
         cdef HeldGroups held
         cdef int32_t n_loaded = self.n_loaded
+        self.takes_parts = False        # equal keys of both types may have hashes of different parts
         if self.radix != NULL:
             radix_groups_finish(self.radix)
         held.types = self.types
@@ -366,6 +371,26 @@ cdef class HashAggregation(Operator):
         """Add all rows of the batch straight from its columns. Returns False if they must be loaded by vectors."""
         return whole_columns_add(self.groups, self.batch, self.evaluator.program.outputs if self.evaluating else NULL)
 
+    cdef bint add_part(self) except -1 nogil:
+        """Add all rows of the batch to the groups of its part. Returns False if their table is not partitioned."""
+        cdef int64_t n
+        if self.radix == NULL:
+            if group_table_is_array(self.groups.table):
+                return False
+            self.start_radix()
+            if self.radix == NULL:
+                self.takes_parts = False        # there is too little memory for it
+                return False
+        while self.position < self.batch.n_rows:
+            account_check(self.account)
+            n = min(self.batch.n_rows - self.position, <int64_t> VECTOR_ROWS)
+            self.load(n)
+            radix_groups_add_part(
+                self.radix, self.batch.part, self.vectors, n, self.batch.n_rows if self.position == 0 else 0
+            )
+            self.position += n
+        return True
+
     cdef int64_t add_under_mask(self) except -1 nogil:
         """Add the selected rows among the next VECTOR_ROWS rows of the batch, if their groups are known.
 
@@ -483,7 +508,11 @@ cdef class HashAggregation(Operator):
         """Read the batch to its end, or until the partial step's table is full."""
         cdef int64_t n_rows = self.batch.n_selected
         cdef int64_t n
-        cdef bint masks = self.takes_mask()
+        cdef bint masks
+        if self.takes_parts and self.batch.part != NO_PART and self.batch.selection == NULL and self.add_part():
+            self.rows_grouped += n_rows
+            counter_add(&self.rows_paged, n_rows)
+        masks = self.takes_mask()
         if self.takes_columns and self.batch.selection == NULL and self.add_columns():
             self.rows_grouped += n_rows
             self.position = n_rows

@@ -15,10 +15,11 @@ from qcore_ext.aggregate.call_input cimport aggregate_inputs_free
 from qcore_ext.aggregate.group_output cimport group_states
 from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_merge
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_column
-from qcore_ext.aggregate.radix_groups cimport RADIX_PARTS, radix_groups_free
+from qcore_ext.aggregate.radix_groups cimport radix_groups_free
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_free, key_columns_reserve,
 )
+from qcore_ext.rows.part_buffers cimport RADIX_PARTS
 
 cdef enum:
     PIECE_ROWS = 65536          # groups to widen at a time

@@ -7,6 +7,10 @@ from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unref
 
 
+cdef enum:
+    NO_PART = -1
+
+
 ctypedef struct Batch:
     # Immutable once handed on; held by reference count, on any thread, without the GIL.
     Owner owner
@@ -16,6 +20,7 @@ ctypedef struct Batch:
     int64_t n_selected          # selected rows: the row count that users see
     Owner* selection_owner
     int32_t n_columns
+    int32_t part                # the radix part of all rows (rows/part_buffers), or NO_PART
     Column** columns            # each owned; the array follows the struct
 
 

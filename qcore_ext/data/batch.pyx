@@ -26,6 +26,7 @@ cdef Batch* batch_new(CSchema* schema, int64_t n_rows) except NULL nogil:
     batch.n_rows = n_rows
     batch.n_selected = n_rows
     batch.n_columns = schema.n_fields
+    batch.part = NO_PART
     batch.columns = <Column**> (batch + 1)
     return batch
 

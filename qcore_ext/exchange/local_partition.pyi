@@ -16,4 +16,7 @@ class LocalPartition(Operator):
         kind: str = "gather",
         key_names: list[Any] | None = None,
         schema: Schema | None = None,
+        by_part: bool = False,
+        paged_rows_min: int = 131072,
+        page_rows: int = 16256,
     ) -> None: ...

@@ -2,9 +2,11 @@
 
 No value is copied: each partition has the same columns with a selection. The row numbers of all partitions of a batch
 are in one buffer, sorted by partition with one counting sort, and ascending within each partition.
+
+For consumers that group many rows by part, rows are copied into pages of one part each (exchange/part_pages).
 """
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
@@ -21,6 +23,8 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, Ba
 from qcore_ext.exchange.hash_partitioner cimport (
     PARTITIONS_MAX, HashPartitioner, count_rows, counts_to_starts, place_rows,
 )
+from qcore_ext.exchange.part_pages cimport PartPages, part_pages_new
+from qcore_ext.rows.part_buffers cimport RADIX_PARTS, part_of_hash
 
 from qcore_ext.ground.status import PlanError
 
@@ -30,6 +34,10 @@ cdef enum PartitionKind:
     KIND_HASH = 2
 
 KINDS = {"gather": KIND_GATHER, "round_robin": KIND_ROUND_ROBIN, "hash": KIND_HASH}
+
+
+cdef inline int64_t queue_of(int64_t part, int64_t n_queues) noexcept nogil:
+    return part * n_queues // RADIX_PARTS
 
 
 cdef class LocalPartition(Operator):
@@ -48,6 +56,16 @@ cdef class LocalPartition(Operator):
     schema : Schema, optional
         Schema on which all producers of these queues agree; by default the first schema bound. A key whose type
         does not widen raises SchemaChangeError.
+    by_part : bool
+        Every queue gets the rows of some radix parts (rows/part_buffers), of many rows in pages of one part. For kind
+        'hash' and at most 256 queues. All producers of these queues agree on it.
+    paged_rows_min : int
+        The first pages are begun when more rows than this have come: those of few rows would be small.
+    page_rows : int
+        Rows of the longest page; at least 2,048. Less than a power of two, because the blocks of the pool are powers
+        of two. For each page the consumer reads the slots and states of its part from memory. With 1M groups, pages
+        of 8K rows need 1.3 times the time of pages of 16K rows, and pages of 32K rows as much as those. With 10M
+        groups pages of 32K rows need 0.93 of the time.
     """
     cdef list queue_objects
     cdef void** queues              # BatchQueue, borrowed from queue_objects
@@ -58,12 +76,20 @@ cdef class LocalPartition(Operator):
     cdef int64_t next_queue         # round robin
     cdef int kind
     cdef HashPartitioner partitioner    # None unless kind is 'hash'
+    cdef bint by_part
+    cdef bint takes_pages               # rows may go into pages
+    cdef int64_t paged_rows_min
+    cdef int64_t page_rows
+    cdef int64_t n_rows                 # rows that did not go into pages
+    cdef PartPages pages                # None before the first page is begun
+    cdef Batch* batch                   # owned; the rest of its rows waits until pages are in their queues
+    cdef int64_t position               # number of its selected rows that are in pages
     cdef bint finish_called
     cdef bint left
 
     def __init__(
         self, str node_id, Account query_memory, list queues, str kind="gather", list key_names=None,
-        Schema schema=None,
+        Schema schema=None, bint by_part=False, int64_t paged_rows_min=131072, int64_t page_rows=16256,
     ):
         cdef int64_t i
         Operator.__init__(self, "LocalPartition", node_id, query_memory)
@@ -74,8 +100,16 @@ cdef class LocalPartition(Operator):
             raise PlanError(f"a {kind} local partition cannot have {len(queues)} consumers")
         if self.kind == KIND_HASH:
             self.partitioner = HashPartitioner(key_names or [], len(queues), schema=schema)
+        if by_part and (self.kind != KIND_HASH or len(queues) > RADIX_PARTS):
+            raise PlanError(f"a {kind} local partition into {len(queues)} queues cannot be by part")
+        if page_rows < VECTOR_ROWS:
+            raise PlanError(f"a page has at least {VECTOR_ROWS} rows, not {page_rows}")
         if len(queues) == 1:
             self.kind = KIND_GATHER
+        self.by_part = by_part and self.kind == KIND_HASH
+        self.takes_pages = self.by_part
+        self.paged_rows_min = paged_rows_min
+        self.page_rows = page_rows
         self.queue_objects = [<BatchQueue?> queue for queue in queues]
         self.queues = <void**> struct_new(len(queues) * sizeof(void*))
         self.held = <Batch**> struct_new(len(queues) * sizeof(Batch*))
@@ -100,13 +134,26 @@ cdef class LocalPartition(Operator):
     cdef int bind(self, CSchema* schema) except -1 nogil:
         if self.kind == KIND_HASH:
             self.partitioner.bind(schema)
+        if self.input_schema != NULL and self.takes_pages:
+            # The consumer widens its groups, and partitions by the hashes of the wider keys from then on.
+            self.takes_pages = False
+            if self.pages is not None:
+                self.pages.close_pages()
         return Operator.bind(self, schema)
 
     cdef bint needs_input(self) noexcept nogil:
-        return self.n_held == 0 and not self.finish_called
+        return self.n_held == 0 and self.batch == NULL and not self.has_page() and not self.finish_called
+
+    cdef bint has_page(self) noexcept nogil:
+        return self.pages is not None and self.pages.first_page() != NULL
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
-        if self.kind == KIND_HASH and batch.n_selected > 0:
+        if self.takes_pages and batch.n_selected > 0:
+            self.choose_pages(batch.n_selected)
+        if self.takes_pages and self.pages is not None and batch.n_selected > 0:
+            self.position = self.pages.add(batch, 0, self.partitioner)
+            self.batch = batch
+        elif self.kind == KIND_HASH and batch.n_selected > 0:
             self.split(batch)
             batch_unref(batch)
         else:
@@ -115,6 +162,18 @@ cdef class LocalPartition(Operator):
             self.held[self.next_queue] = batch
             self.n_held = 1
         return ACCEPTED
+
+    cdef int choose_pages(self, int64_t n) except -1 nogil:
+        """Begin pages once there were enough rows, or end them if most would be small."""
+        if self.pages is None:
+            self.n_rows += n
+            if self.n_rows > self.paged_rows_min:
+                with gil:
+                    self.pages = part_pages_new(self.account, self.input_schema, self.page_rows)
+                    self.takes_pages = self.pages is not None
+        elif self.pages.is_skewed:
+            self.takes_pages = False
+        return 0
 
     cdef int split(self, Batch* batch) except -1 nogil:
         """Fill `held` with the partitions of a batch. If that fails, `held` is empty."""
@@ -150,11 +209,18 @@ cdef class LocalPartition(Operator):
 
     cdef int hash_rows(self, Batch* batch, uint16_t* partitions) except -1 nogil:
         """Compute the partition of every selected row, and the number of rows of each partition into `positions`."""
+        cdef uint64_t hashes[VECTOR_ROWS]
+        cdef int64_t i
         cdef int64_t start = 0
         cdef int64_t n
         while start < batch.n_selected:
             n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
-            self.partitioner.assign(batch, start, n, partitions + start, self.account)
+            if self.by_part:
+                self.partitioner.hash(batch, start, n, hashes, self.account)
+                for i in range(n):
+                    partitions[start + i] = <uint16_t> queue_of(part_of_hash(hashes[i]), self.n_queues)
+            else:
+                self.partitioner.assign(batch, start, n, partitions + start, self.account)
             count_rows(partitions + start, n, self.n_queues, self.positions)
             start += n
         return 0
@@ -169,6 +235,10 @@ cdef class LocalPartition(Operator):
         return out
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        # First, so that the consumer has pages of the narrower schema before it widens its groups.
+        if self.pages is not None and not self.pass_pages(token):
+            self.blocked_reason = WAIT_FOR_CONSUMER
+            return BLOCKED
         if self.n_held > 0:
             if self.kind == KIND_HASH:
                 self.push_hashed(token)
@@ -177,9 +247,43 @@ cdef class LocalPartition(Operator):
             if self.n_held > 0:
                 self.blocked_reason = WAIT_FOR_CONSUMER
                 return BLOCKED
-        if self.finish_called or not self.has_consumer():
+        if not self.has_consumer():
+            return FINISHED
+        if self.finish_called:
+            self.leave()
             return FINISHED
         return NEEDS_INPUT
+
+    cdef bint pass_pages(self, WaitToken* token) except -1 nogil:
+        """Put the rows of the batch into pages, at the end of the input all rows, and full pages into their queues.
+
+        Returns False if a queue is full.
+        """
+        while self.push_pages(token):
+            if self.batch != NULL and self.position < self.batch.n_selected:
+                self.position += self.pages.add(self.batch, self.position, self.partitioner)
+            elif self.batch != NULL:
+                batch_unref(self.batch)
+                self.batch = NULL
+            elif self.finish_called and self.pages.n_rows > 0:
+                self.pages.close_pages()
+            else:
+                return True
+        return False
+
+    cdef bint push_pages(self, WaitToken* token) except -1 nogil:
+        """Put all full pages into their queues. Returns False if one is full. A page without a consumer is dropped."""
+        cdef Batch* page
+        cdef QueueAnswer answer
+        while self.has_page():
+            page = self.pages.first_page()
+            answer = (<BatchQueue> self.queues[queue_of(page.part, self.n_queues)]).push(page, token)
+            if answer == QUEUE_WAIT:
+                return False
+            self.pages.page_taken()
+            if answer == QUEUE_CLOSED:
+                batch_unref(page)
+        return True
 
     cdef QueueAnswer push(self, int64_t slot, int64_t to, WaitToken* token) except <QueueAnswer> -1 nogil:
         """Put held[slot] into a queue unless the queue is full."""
@@ -226,7 +330,8 @@ cdef class LocalPartition(Operator):
 
     cdef int finish(self) except -1 nogil:
         self.finish_called = True
-        self.leave()
+        if self.pages is None:
+            self.leave()
         return 0
 
     cdef void leave(self) noexcept nogil:
@@ -249,5 +354,9 @@ cdef class LocalPartition(Operator):
     cdef void close(self) noexcept nogil:
         self.drop_held()
         self.leave()
+        batch_unref(self.batch)
+        self.batch = NULL
+        if self.pages is not None:
+            self.pages.release()
         if self.partitioner is not None:
             self.partitioner.close()
