@@ -41,7 +41,7 @@ cdef class HashAggregation(Operator):
     cdef GroupSet* groups           # owned; NULL until bound
     cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
     cdef int64_t part               # the part of radix whose groups are returned
-    cdef bint takes_parts           # the hashes by which an exchange made parts are those of the groups
+    cdef bint takes_parts           # rows in pages of one part are added to the groups of that part
     cdef bint takes_columns         # whole_columns_suit
     cdef Batch* batch               # owned; the input batch that is being read
     # Vectors for which masks are not tried, and how many that will be after the next vector that has a new key.

@@ -242,7 +242,6 @@ cdef class HashAggregation(Operator):
         """Prepare for wider types, and move the groups to them."""
         cdef HeldGroups held
         cdef int32_t n_loaded = self.n_loaded
-        self.takes_parts = False        # equal keys of both types may have hashes of different parts
         if self.radix != NULL:
             radix_groups_finish(self.radix)
         held.types = self.types

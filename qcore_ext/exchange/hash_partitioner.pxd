@@ -27,6 +27,8 @@ cdef class HashPartitioner:
     cdef int open(self) except -1 nogil
     # Raises SchemaChangeError if a key is missing, or its type does not widen with the declared one.
     cdef int bind(self, CSchema* schema) except -1 nogil
+    # Whether the hashes of the bound schema's keys are those of hash_vector.
+    cdef bint hashes_as_given(self) noexcept nogil
     cdef int choose_hash(self, const CSchema* schema, int32_t key) except -1
     # Compute the partitions of n <= VECTOR_ROWS selected rows from `start` on, a multiple of 8. Raises Cancelled,
     # between long texts, if the query of `account` is stopped.

@@ -181,6 +181,13 @@ cdef class HashPartitioner:
             )
         return 0
 
+    cdef bint hashes_as_given(self) noexcept nogil:
+        cdef int32_t key
+        for key in range(self.n_keys):
+            if self.is_changed[key]:
+                return False
+        return not self.between_tasks
+
     cdef int hash(
         self, const Batch* batch, int64_t start, int64_t n, uint64_t* hashes, const MemoryAccount* account,
     ) except -1 nogil:

@@ -23,7 +23,7 @@ from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_DONE, QUEUE_WAIT, Ba
 from qcore_ext.exchange.hash_partitioner cimport (
     PARTITIONS_MAX, HashPartitioner, count_rows, counts_to_starts, place_rows,
 )
-from qcore_ext.exchange.part_pages cimport PartPages, part_pages_new
+from qcore_ext.exchange.part_pages cimport PartPages
 from qcore_ext.rows.part_buffers cimport RADIX_PARTS, part_of_hash
 
 from qcore_ext.ground.status import PlanError
@@ -81,7 +81,8 @@ cdef class LocalPartition(Operator):
     cdef int64_t paged_rows_min
     cdef int64_t page_rows
     cdef int64_t n_rows                 # rows that did not go into pages
-    cdef PartPages pages                # None before the first page is begun
+    cdef PartPages pages                # None unless by_part
+    cdef bint has_pages                 # pages are begun
     cdef Batch* batch                   # owned; the rest of its rows waits until pages are in their queues
     cdef int64_t position               # number of its selected rows that are in pages
     cdef bint finish_called
@@ -108,6 +109,8 @@ cdef class LocalPartition(Operator):
             self.kind = KIND_GATHER
         self.by_part = by_part and self.kind == KIND_HASH
         self.takes_pages = self.by_part
+        if self.by_part:
+            self.pages = PartPages()
         self.paged_rows_min = paged_rows_min
         self.page_rows = page_rows
         self.queue_objects = [<BatchQueue?> queue for queue in queues]
@@ -134,10 +137,10 @@ cdef class LocalPartition(Operator):
     cdef int bind(self, CSchema* schema) except -1 nogil:
         if self.kind == KIND_HASH:
             self.partitioner.bind(schema)
-        if self.input_schema != NULL and self.takes_pages:
-            # The consumer widens its groups, and partitions by the hashes of the wider keys from then on.
+        if self.takes_pages and not (self.input_schema == NULL and self.partitioner.hashes_as_given()):
+            # The consumer partitions by the hashes of the wider keys.
             self.takes_pages = False
-            if self.pages is not None:
+            if self.has_pages:
                 self.pages.close_pages()
         return Operator.bind(self, schema)
 
@@ -145,12 +148,12 @@ cdef class LocalPartition(Operator):
         return self.n_held == 0 and self.batch == NULL and not self.has_page() and not self.finish_called
 
     cdef bint has_page(self) noexcept nogil:
-        return self.pages is not None and self.pages.first_page() != NULL
+        return self.has_pages and self.pages.first_page() != NULL
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         if self.takes_pages and batch.n_selected > 0:
             self.choose_pages(batch.n_selected)
-        if self.takes_pages and self.pages is not None and batch.n_selected > 0:
+        if self.takes_pages and self.has_pages and batch.n_selected > 0:
             self.position = self.pages.add(batch, 0, self.partitioner)
             self.batch = batch
         elif self.kind == KIND_HASH and batch.n_selected > 0:
@@ -165,12 +168,11 @@ cdef class LocalPartition(Operator):
 
     cdef int choose_pages(self, int64_t n) except -1 nogil:
         """Begin pages once there were enough rows, or end them if most would be small."""
-        if self.pages is None:
+        if not self.has_pages:
             self.n_rows += n
             if self.n_rows > self.paged_rows_min:
-                with gil:
-                    self.pages = part_pages_new(self.account, self.input_schema, self.page_rows)
-                    self.takes_pages = self.pages is not None
+                self.has_pages = self.pages.begin(self.account, self.input_schema, self.page_rows)
+                self.takes_pages = self.has_pages
         elif self.pages.is_skewed:
             self.takes_pages = False
         return 0
@@ -236,7 +238,7 @@ cdef class LocalPartition(Operator):
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         # First, so that the consumer has pages of the narrower schema before it widens its groups.
-        if self.pages is not None and not self.pass_pages(token):
+        if self.has_pages and not self.pass_pages(token):
             self.blocked_reason = WAIT_FOR_CONSUMER
             return BLOCKED
         if self.n_held > 0:
@@ -330,7 +332,7 @@ cdef class LocalPartition(Operator):
 
     cdef int finish(self) except -1 nogil:
         self.finish_called = True
-        if self.pages is None:
+        if not self.has_pages:
             self.leave()
         return 0
 
@@ -347,6 +349,8 @@ cdef class LocalPartition(Operator):
             batch_unref(self.held[i])
             self.held[i] = NULL
         self.n_held = 0
+        batch_unref(self.batch)
+        self.batch = NULL
 
     cdef void abandon(self) noexcept nogil:
         self.close()
@@ -354,9 +358,8 @@ cdef class LocalPartition(Operator):
     cdef void close(self) noexcept nogil:
         self.drop_held()
         self.leave()
-        batch_unref(self.batch)
-        self.batch = NULL
         if self.pages is not None:
             self.pages.release()
+            self.has_pages = False
         if self.partitioner is not None:
             self.partitioner.close()

@@ -22,7 +22,7 @@ cdef class PartPages:
     """Belongs to one operator: the rows of open pages, and the full pages."""
     cdef MemoryAccount* account         # borrowed
     cdef CSchema* schema                # owned; of the rows
-    cdef PartBuffers* buffers           # owned
+    cdef PartBuffers* buffers           # owned; NULL before begin
     cdef Vector* vectors                # owned; one a column
     cdef VectorScratch* scratch         # owned; one a column
     cdef Batch** pages                  # owned; RADIX_PARTS; owned from `next` to `n_pages`
@@ -31,6 +31,9 @@ cdef class PartPages:
     cdef int64_t n_rows                 # number of rows in the buffers
     cdef bint is_skewed                 # one part filled its buffer while the others had few rows
 
+    # Prepare for pages of at most `page_rows` rows of this schema. Returns False if there can be none: a column has
+    # text or nested values, or memory is short.
+    cdef bint begin(self, MemoryAccount* account, CSchema* schema, int64_t page_rows) except -1 nogil
     # Add the selected rows of a batch from `start` on, until all are added or pages are full. Returns the number added.
     cdef int64_t add(self, Batch* batch, int64_t start, HashPartitioner partitioner) except -1 nogil
     # Make pages of all rows. There must be no page.
@@ -41,7 +44,3 @@ cdef class PartPages:
     cdef void release(self) noexcept nogil
     cdef Buffer* pack_validity(self, PartColumn* column) except NULL nogil
     cdef Batch* page_of(self, int64_t part, Buffer** validity) except NULL nogil
-
-
-# Pages of at most `page_rows` rows of this schema. None: a column has text or nested values, or memory is short.
-cdef PartPages part_pages_new(MemoryAccount* account, CSchema* schema, int64_t page_rows)

@@ -33,6 +33,34 @@ cdef class PartPages:
     def __dealloc__(self):
         self.release()
 
+    cdef bint begin(self, MemoryAccount* account, CSchema* schema, int64_t page_rows) except -1 nogil:
+        cdef DataType* types
+        cdef int64_t row_bytes = 0
+        cdef int64_t rows_each
+        cdef int32_t c
+        for c in range(schema.n_fields):
+            if schema.fields[c].type.phys == PHYS_VIEW or schema.fields[c].type.phys == PHYS_NESTED:
+                return False
+            row_bytes += phys_width(schema.fields[c].type.phys)
+        rows_each = part_buffers_rows(
+            page_rows, row_bytes, min(bytes_left(account) // SHARE_LEFT, <int64_t> BUFFER_BYTES_MAX)
+        )
+        if rows_each == 0:
+            return False
+        self.account = account
+        self.schema = <CSchema*> owner_ref(<Owner*> schema)
+        self.pages = <Batch**> struct_new(RADIX_PARTS * sizeof(Batch*))
+        self.vectors = <Vector*> struct_new(schema.n_fields * sizeof(Vector))
+        self.scratch = <VectorScratch*> struct_new(schema.n_fields * sizeof(VectorScratch))
+        types = <DataType*> struct_new(schema.n_fields * sizeof(DataType))
+        try:
+            for c in range(schema.n_fields):
+                types[c] = schema.fields[c].type
+            self.buffers = part_buffers_new(account, types, schema.n_fields, False, rows_each)
+        finally:
+            struct_free(types)
+        return True
+
     cdef int64_t add(self, Batch* batch, int64_t start, HashPartitioner partitioner) except -1 nogil:
         cdef uint64_t hashes[VECTOR_ROWS]
         cdef uint32_t counts[RADIX_PARTS]
@@ -155,33 +183,3 @@ cdef class PartPages:
         self.scratch = NULL
         owner_unref(<Owner*> self.schema)
         self.schema = NULL
-
-
-cdef PartPages part_pages_new(MemoryAccount* account, CSchema* schema, int64_t page_rows):
-    cdef PartPages made = PartPages()
-    cdef DataType* types
-    cdef int64_t row_bytes = 0
-    cdef int64_t rows_each
-    cdef int32_t c
-    for c in range(schema.n_fields):
-        if schema.fields[c].type.phys == PHYS_VIEW or schema.fields[c].type.phys == PHYS_NESTED:
-            return None
-        row_bytes += phys_width(schema.fields[c].type.phys)
-    rows_each = part_buffers_rows(
-        page_rows, row_bytes, min(bytes_left(account) // SHARE_LEFT, <int64_t> BUFFER_BYTES_MAX)
-    )
-    if rows_each == 0:
-        return None
-    made.account = account
-    made.schema = <CSchema*> owner_ref(<Owner*> schema)
-    made.pages = <Batch**> struct_new(RADIX_PARTS * sizeof(Batch*))
-    made.vectors = <Vector*> struct_new(schema.n_fields * sizeof(Vector))
-    made.scratch = <VectorScratch*> struct_new(schema.n_fields * sizeof(VectorScratch))
-    types = <DataType*> struct_new(schema.n_fields * sizeof(DataType))
-    try:
-        for c in range(schema.n_fields):
-            types[c] = schema.fields[c].type
-        made.buffers = part_buffers_new(account, types, schema.n_fields, False, rows_each)
-    finally:
-        struct_free(types)
-    return made

@@ -173,20 +173,24 @@ def test_groups_of_pages_and_of_other_rows_are_one(paged_rows_min: int, n_keys: 
     assert n_paged == {0: n_rows, 30_000: n_rows - 30_000, 1 << 40: 0}[paged_rows_min]
 
 
-def test_wider_keys_meet_those_of_pages() -> None:
-    """Integers become floats in mid-stream. Equal keys of both types have hashes of different parts.
+@pytest.mark.parametrize(
+    ("types", "n_paged"), [(["narrow wide narrow wide", "narrow"], 40_000), (["wide", "narrow"], 0)], ids=str
+)
+def test_wider_keys_meet_those_of_pages(types: list[str], n_paged: int) -> None:
+    """Some rows have integers, others floats. Equal keys of both types have hashes of different parts.
 
-    The pages of the second producer come when the groups are wide.
+    Rows that are widened after the exchange, and rows that were wider before it, have no part.
     """
     numbers = pa.array(np.arange(40_000) % 9000, pa.int32())
-    first = pa.record_batch({"k": numbers, "x": np.ones(40_000, np.int64)})
-    second = first.set_column(0, "k", numbers.cast(pa.float64()))
+    narrow = pa.record_batch({"k": numbers, "x": np.ones(40_000, np.int64)})
+    batches = {"narrow": narrow, "wide": narrow.set_column(0, "k", numbers.cast(pa.float64()))}
+    producers = [[batches[name] for name in given.split()] for given in types]
     output = pa.schema([("k", pa.int32()), ("n", pa.int64()), ("s", pa.int64())])
-    got, n_paged = group([[first, second, first, second], [first]], first.schema, output, 3)
+    got, found_paged = group(producers, narrow.schema, output, 3)
     counts = pa.table({"k": numbers.cast(pa.float64())}).group_by("k").aggregate([([], "count_all")])
-    n = pa.compute.multiply(counts["count_all"], 5)
+    n = pa.compute.multiply(counts["count_all"], sum(map(len, producers)))
     assert_same_rows(got, pa.table({"k": counts["k"], "n": n, "s": n}))
-    assert n_paged == 40_000
+    assert found_paged == n_paged
 
 
 @pytest.mark.parametrize("threads", [2, 5])
