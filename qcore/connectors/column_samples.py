@@ -97,11 +97,11 @@ def sample_statistics(values: pa.ChunkedArray, trusted: bool = True) -> ColumnSt
         sample = _sample(values, trusted)
         if sample is None:
             return ColumnStatistics(null_count=nulls)
-        distinct = _distinct_values(sample, n_values, whole)
+        distinct, most_common_share = _count_values(sample, n_values, whole)
         low, high = (None, None) if pa.types.is_dictionary(values.type) else _bounds(sample)
     except (pa.ArrowException, ExecutionError):
         return ColumnStatistics(null_count=nulls)
-    return ColumnStatistics(low, high, nulls, distinct, is_sampled=not whole)
+    return ColumnStatistics(low, high, nulls, distinct, is_sampled=not whole, most_common_share=most_common_share)
 
 
 def duj1(n_values: float, n_sampled: int, distinct: int, once: int) -> float:
@@ -164,20 +164,24 @@ def _blocks(values: pa.ChunkedArray) -> Iterator[pa.Array]:
                 yield piece
 
 
-def _distinct_values(sample: pa.Array, n_values: int, whole: bool) -> int:
+def _count_values(sample: pa.Array, n_values: int, whole: bool) -> tuple[int, float | None]:
+    """Estimate the number of distinct values, and the share of the most common one: None if the sample has none."""
     encoded = sample.dictionary_encode()
     distinct = len(encoded.dictionary)
-    if whole or distinct == 0:
-        return distinct
+    if distinct == 0:
+        return 0, None
     n_sampled = len(sample) - sample.null_count
-    codes = np.asarray(encoded.indices.fill_null(distinct)).reshape(BLOCKS, BLOCK_ROWS)
-    codes = np.sort(codes, axis=1)
+    codes = np.asarray(encoded.indices.fill_null(distinct))
+    share = float(np.bincount(codes)[:distinct].max()) / n_sampled
+    if whole:
+        return distinct, share
+    codes = np.sort(codes.reshape(BLOCKS, BLOCK_ROWS), axis=1)
     is_first = np.ones(codes.shape, bool)
     is_first[:, 1:] = codes[:, 1:] != codes[:, :-1]
     blocks = np.bincount(codes[is_first], minlength=distinct)[:distinct]
     n_pairs = int(blocks.sum())
     found = duj1(n_values * (n_pairs / n_sampled), n_pairs, distinct, int((blocks == 1).sum()))
-    return min(n_values, max(distinct, round(found)))
+    return min(n_values, max(distinct, round(found))), share
 
 
 def _bounds(sample: pa.Array) -> tuple[Any, Any]:

@@ -70,7 +70,8 @@ class ColumnEstimate:
 
     `distinct` is the number of distinct values in the whole table; it is an upper bound unless `known`. `rows` is the
     size of the column's table before any filter. `origin` identifies that table. `is_clustered`: rows of equal values
-    are near each other in that table.
+    are near each other in that table. `most_common_share`: the share of its values that are the most common one, None
+    if unknown.
     """
 
     distinct: float
@@ -81,6 +82,7 @@ class ColumnEstimate:
     null_fraction: float = 0.0
     origin: Any = None
     is_clustered: bool = False
+    most_common_share: float | None = None
 
 
 class Estimator:
@@ -284,7 +286,9 @@ class Estimator:
                 distinct = 2.0
             elif low is not None and high is not None and _has_steps(type_):
                 distinct = min(rows, high - low + 1.0)
-        return ColumnEstimate(max(1.0, distinct), rows, known, low, high, nulls, node, found.is_clustered)
+        return ColumnEstimate(
+            max(1.0, distinct), rows, known, low, high, nulls, node, found.is_clustered, found.most_common_share
+        )
 
     # --- conditions ---
 

@@ -1,16 +1,22 @@
-"""Rule: if groups are small, rows are partitioned over the drivers before they are grouped.
+"""Rule: if there are many groups, rows are partitioned over the drivers before they are grouped.
 
 By default each driver first groups its own rows, and groups are exchanged. That saves little if most groups have few
 rows: nearly every row becomes a group and is grouped again after the exchange. With 10 million groups of 20 million
 rows, partitioning the rows first needs two thirds of the processor time.
+
+Rows of fixed width are exchanged in pages of parts (exchange/part_pages), so that no driver partitions them again. Then
+it also needs less time where each driver would partition its rows because there are more groups than its caches hold:
+0.9 of the time with 65,000 groups, 0.8 with 300,000.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from qcore.expression.tree import Column
-from qcore.optimizer.cardinality import Estimator
+import pyarrow as pa
+
+from qcore.expression.tree import Column, column_names
+from qcore.optimizer.cardinality import ColumnEstimate, Estimator
 from qcore.optimizer.nodes import transform_plan
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import Aggregate, Filter, PlanNode, Project, Scan
@@ -19,13 +25,16 @@ from qcore.plan.nodes import Aggregate, Filter, PlanNode, Project, Scan
 # each driver reduces the rows.
 GROUPS_MIN = 1 << 18
 ROWS_PER_GROUP_MAX = 32.0
+# The same for rows of fixed width of which no key has more than this share, as its rows go to one driver.
+PAGED_GROUPS_MIN = 1 << 16
+PAGED_KEY_SHARE_MAX = 1 / 32
 # A key with at most so many possible values for each group, and in total, is looked up in an array
 # (aggregate/group_table).
 CODES_PER_GROUP, CODES_MAX = 32, 1 << 24
 
 
 def partition_rows_first(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
-    """Return the plan with Aggregates marked whose only key is known to have nearly as many values as rows."""
+    """Return the plan with Aggregates marked whose only key is known to have many values."""
     return transform_plan(plan, lambda node: _choose(node, estimator), ids)
 
 
@@ -35,14 +44,16 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
     key = node.keys[0][1]
     if not isinstance(key, Column):
         return node
-    if all(estimator.rows(leaf) < GROUPS_MIN for leaf in node.walk() if not leaf.children):
+    if all(estimator.rows(leaf) < PAGED_GROUPS_MIN for leaf in node.walk() if not leaf.children):
         # The inputs are too small for so many values, and samples would cost more than the rest of planning.
         return node
     rows = estimator.rows(node.child)
     column = estimator.column(node.child, key.name)
     groups = min(rows, column.distinct)
     # The number of combinations of several keys is not known well enough.
-    if not column.known or groups < GROUPS_MIN or rows > ROWS_PER_GROUP_MAX * groups:
+    if not column.known or groups < PAGED_GROUPS_MIN:
+        return node
+    if (groups < GROUPS_MIN or rows > ROWS_PER_GROUP_MAX * groups) and not _goes_into_pages(node, column):
         return node
     if column.is_clustered and column.origin is _scan_below(node.child):
         # The rows of a group come to one driver soon after each other: a small table there has all of them.
@@ -52,6 +63,16 @@ def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
         if codes <= min(CODES_PER_GROUP * groups, CODES_MAX):
             return node
     return replace(node, rows_first=True)
+
+
+def _goes_into_pages(node: Aggregate, key: ColumnEstimate) -> bool:
+    """Whether the exchange makes pages of the rows, and spreads them evenly."""
+    if key.most_common_share is None or max(key.most_common_share, key.null_fraction) > PAGED_KEY_SHARE_MAX:
+        return False
+    read = [argument for call in node.aggregates for argument in (*call.arguments, call.filter) if argument is not None]
+    names = set(column_names(node.keys[0][1])).union(*map(column_names, read))
+    types = [node.child.schema.field(name).type for name in names]
+    return all(pa.types.is_primitive(type_) or pa.types.is_decimal(type_) for type_ in types)
 
 
 def _scan_below(node: PlanNode) -> Scan | None:

@@ -190,12 +190,13 @@ _GROUPS = {
     "table": "by a hash table",
     "radix": "by hash tables of 256 parts, as there are many",
     "passed": "rows passed on, as few had equal keys",
-    "paged": "rows came in pages of one part",
 }
 
 
 def _groups_text(groups: Mapping[str, int]) -> str:
-    return ", ".join(f"{groups[kind]:,} {text}" for kind, text in _GROUPS.items() if groups[kind])
+    text = ", ".join(f"{groups[kind]:,} {text}" for kind, text in _GROUPS.items() if groups[kind])
+    # The exchange has partitioned these rows: the hash tables did not partition them again.
+    return f"{text}; {groups['paged']:,} rows came in pages of one part" if groups["paged"] else text
 
 
 def _draw(node: PlanNode, first: str, rest: str, labels: list[str], nodes: list[PlanNode]) -> None:

@@ -86,6 +86,17 @@ def test_a_sample_of_all_rows_is_exact(name: str, made: dict[str, Any]) -> None:
     assert not found.is_sampled
 
 
+@pytest.mark.parametrize("name", columns())
+def test_the_share_of_the_most_common_value(name: str, made: dict[str, Any]) -> None:
+    """Exact if all rows are read, else near the real share."""
+    values = pa.array(made[name])
+    for given, error in ((values.slice(1000, SAMPLE_ROWS), 0.0), (values, 0.02)):
+        found = sample_statistics(pa.chunked_array([given])).most_common_share
+        read = pc.run_end_decode(given) if pa.types.is_run_end_encoded(given.type) else given
+        counts = pc.value_counts(read.drop_null()).field("counts").to_pylist()
+        assert found == (pytest.approx(max(counts) / sum(counts), abs=error) if counts else None)
+
+
 def test_at_most_the_sample_is_read(monkeypatch: pytest.MonkeyPatch, made: dict[str, Any]) -> None:
     """Q2: planning reads 65,536 values of a column."""
     read = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,13 @@ from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import ColumnStatistics, TableStatistics
 from qcore.expression.tree import col
 from qcore.optimizer import optimize
-from qcore.optimizer.partitioned_rows import CODES_PER_GROUP, GROUPS_MIN, ROWS_PER_GROUP_MAX
+from qcore.optimizer.partitioned_rows import (
+    CODES_PER_GROUP,
+    GROUPS_MIN,
+    PAGED_GROUPS_MIN,
+    PAGED_KEY_SHARE_MAX,
+    ROWS_PER_GROUP_MAX,
+)
 from qcore.plan import nodes as p
 from qcore.session.explain import explain_plan
 from qcore.session.result import Result
@@ -25,12 +31,13 @@ SCHEMA = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("s", pa.string())])
 MANY = 4 * GROUPS_MIN
 
 
-def is_chosen(n_rows: int, column: ColumnStatistics, keys: list[str], of: Callable[[str], str] = str) -> bool:
+def is_chosen(n_rows: int, column: ColumnStatistics, keys: list[str], read: Sequence[str] = ()) -> bool:
     """Whether an aggregate over a table with this statistics of every column is partitioned."""
     table = ArrowTable(SCHEMA.empty_table())
-    built = PlanBuilder({"t": table}).scan("t").project({name: col(of(name)) for name in SCHEMA.names})
+    built = PlanBuilder({"t": table}).scan("t").project({name: col(name) for name in SCHEMA.names})
+    calls = {"n": ("count",), **{f"max_{name}": ("max", name) for name in read}}
     statistics = TableStatistics(n_rows, dict.fromkeys(SCHEMA.names, column))
-    plan = optimize(built.aggregate(keys, {"n": ("count",)}).build(), lambda node: statistics)
+    plan = optimize(built.aggregate(keys, calls).build(), lambda node: statistics)
     while not isinstance(plan, p.Aggregate):
         (plan,) = plan.children
     assert ("rows partitioned first" in explain_plan(plan)) == plan.rows_first
@@ -59,6 +66,29 @@ def test_a_lone_key_of_many_values_is_marked(
     n_rows: int, column: ColumnStatistics, keys: list[str], wanted: bool
 ) -> None:
     assert is_chosen(n_rows, column, keys) is wanted
+
+
+EVEN = replace(SPARSE, most_common_share=PAGED_KEY_SHARE_MAX, distinct_count=PAGED_GROUPS_MIN)
+
+
+@pytest.mark.parametrize(
+    ("column", "keys", "read", "wanted"),
+    [
+        (EVEN, ["k"], ["j"], True),
+        (replace(EVEN, null_count=MANY), ["k"], ["j"], True),
+        (replace(EVEN, distinct_count=PAGED_GROUPS_MIN - 1), ["k"], ["j"], False),
+        (replace(EVEN, most_common_share=None), ["k"], ["j"], False),
+        (replace(EVEN, most_common_share=0.04), ["k"], ["j"], False),
+        (replace(EVEN, null_count=2 * MANY), ["k"], ["j"], False),
+        (EVEN, ["s"], ["j"], False),
+        (EVEN, ["k"], ["j", "s"], False),
+    ],
+    ids=["even", "few nulls", "few groups", "unknown", "a common key", "many nulls", "text", "text as argument"],
+)
+def test_a_key_is_marked_earlier_if_its_rows_go_into_pages(
+    column: ColumnStatistics, keys: list[str], read: list[str], wanted: bool
+) -> None:
+    assert is_chosen(32 * MANY, column, keys, read) is wanted
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -183,6 +183,8 @@ def test_an_aggregation_names_what_found_its_groups() -> None:
     keys = rng.integers(0, 2**62, 200_000)
     many = tell_choice(GROUP, "Aggregate", t=pa.table({"k": np.tile(keys, 5), "v": np.tile(keys, 5) & 7}))
     assert "by hash tables of 256 parts, as there are many" in many
+    keys = rng.integers(0, 2**62, 1_000_000)
+    assert tell_choice(GROUP, "Aggregate", t=numbers(keys, keys & 7)).endswith(" rows came in pages of one part")
 
 
 def test_a_scan_tells_how_much_of_its_files_it_read(tmp_path: Path) -> None:
