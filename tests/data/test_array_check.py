@@ -33,10 +33,8 @@ COLUMNS = {
 
 def put(at: int, format: str, *values: int, buffer: int = 1) -> Callable[[Part], None]:
     """Write numbers into a buffer at a byte."""
-
     def change(part: Part) -> None:
         struct.pack_into("<" + format, part.buffers[buffer], at, *values)
-
     return change
 
 
@@ -47,7 +45,6 @@ def say(**numbers: int) -> Callable[[Part], None]:
 def null(buffer: int) -> Callable[[Part], None]:
     def change(part: Part) -> None:
         part.buffers[buffer] = None
-
     return change
 
 
@@ -86,7 +83,7 @@ MALFORMED = [
     ("text", put(1, "B", 0xFF, buffer=2), "UTF-8"),
     ("text", put(4, "2B", 0xC0, 0x80, buffer=2), "UTF-8"),
     ("text", put(4, "3B", 0xED, 0xA0, 0x80, buffer=2), "UTF-8"),
-    ("text", put(3, "2B", 0xC3, 0xA4, buffer=2), "UTF-8"),  # a character in two rows
+    ("text", put(3, "2B", 0xC3, 0xA4, buffer=2), "UTF-8"),      # a character in two rows
     ("large", put(16, "q", 0), "descend"),
     ("large", put(8, "q", -1), "descend"),
     ("large", put(32, "q", 1 << 33), "2 GiB"),
@@ -171,63 +168,33 @@ def test_malformed_arrays_are_refused(column: str, change: Callable[[Part], None
     session = qcore.Session(threads=1)
     session.register("t", Native(Producer(part), batch.schema) if native else Producer(part))
     if native and says == "another number of rows":
-        return  # the engine reads as many rows as the batch has
+        return      # the engine reads as many rows as the batch has
     with pytest.raises(qcore.ExecutionError, match=f"column '{column}' .*{says}"):
         session.sql("select * from t").to_arrow()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        say(length=-1),
-        say(length=9),
-        say(offset=-1),
-        say(offset=1 << 62),
-        say(n_children=1),
-        say(n_children=-1),
-        say(null_count=2),
-        null(0),
-    ],
-    ids=range(8),
-)
+@pytest.mark.parametrize("change", [
+    say(length=-1), say(length=9), say(offset=-1), say(offset=1 << 62), say(n_children=1), say(n_children=-1),
+    say(null_count=2), null(0),
+], ids=range(8))
 def test_malformed_batches_are_refused(change: Callable[[Part], None]) -> None:
     part = part_of(batch_with("text"))
     change(part)
     if part.numbers["null_count"] == 0 and part.numbers == part_of(batch_with("text")).numbers:
-        return  # the validity of a batch is not read
+        return      # the validity of a batch is not read
     session = qcore.Session(threads=1)
     session.register("t", Producer(part))
     with pytest.raises(qcore.ExecutionError, match="malformed"):
         session.sql("select * from t").to_arrow()
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"format": None},
-        {"format": b"zz"},
-        {"format": b""},
-        {"format": b"\xff"},
-        {"format": b"w:-1"},
-        {"format": b"w:"},
-        {"format": b"w:99999999999"},
-        {"format": b"d:99,2"},
-        {"format": b"d:5"},
-        {"format": b"d:0,0"},
-        {"format": b"d:5,2,16"},
-        {"format": b"ts"},
-        {"format": b"tsx:"},
-        {"format": b"tDx"},
-        {"format": b"ttx"},
-        {"format": b"t"},
-        {"format": b"+w:-3"},
-        {"format": b"+l"},
-        {"n_children": -1},
-        {"n_children": 1 << 40},
-        {"name": b"\xff\xfe"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("schema", [
+    {"format": None}, {"format": b"zz"}, {"format": b""}, {"format": b"\xff"}, {"format": b"w:-1"}, {"format": b"w:"},
+    {"format": b"w:99999999999"}, {"format": b"d:99,2"}, {"format": b"d:5"}, {"format": b"d:0,0"},
+    {"format": b"d:5,2,16"},
+    {"format": b"ts"}, {"format": b"tsx:"}, {"format": b"tDx"}, {"format": b"ttx"}, {"format": b"t"},
+    {"format": b"+w:-3"}, {"format": b"+l"}, {"n_children": -1}, {"n_children": 1 << 40}, {"name": b"\xff\xfe"},
+], ids=str)
 @pytest.mark.parametrize("native", [False, True], ids=["streamed", "native"])
 def test_malformed_types_are_refused(schema: dict[str, Any], native: bool) -> None:
     batch = batch_with("number")
@@ -241,14 +208,9 @@ def test_malformed_types_are_refused(schema: dict[str, Any], native: bool) -> No
 
 # For a block of valid views: the position of the fault, the written bytes, and the expected message.
 VIEW_FAULTS = [
-    (0, "i", (-5,), "negative length"),
-    (8, "i", (2,), "missing buffer"),
-    (8, "i", (-1,), "missing buffer"),
-    (12, "i", (1 << 30,), "past the end"),
-    (12, "i", (-4,), "past the end"),
-    (0, "i", (1 << 30,), "past the end"),
-    (4, "4B", tuple(b"ZZZZ"), "prefix of one of its views"),
-    (0, "i4Bq", (12, *b"abcd", 0xFF), "UTF-8"),
+    (0, "i", (-5,), "negative length"), (8, "i", (2,), "missing buffer"), (8, "i", (-1,), "missing buffer"),
+    (12, "i", (1 << 30,), "past the end"), (12, "i", (-4,), "past the end"), (0, "i", (1 << 30,), "past the end"),
+    (4, "4B", tuple(b"ZZZZ"), "prefix of one of its views"), (0, "i4Bq", (12, *b"abcd", 0xFF), "UTF-8"),
     (0, "i4Bq", (3, *b"abcd", 0), "zeros"),
 ]
 VIEW_TEXTS = {
@@ -342,7 +304,6 @@ def test_a_table_with_buffers_that_are_too_small_is_refused() -> None:
 
 def test_a_batch_of_an_operator_is_checked() -> None:
     """V5: batches from a user's operator are checked, too."""
-
     class Gives(qcore.StatelessOperator):
         offsets: tuple[int, ...]
 

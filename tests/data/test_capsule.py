@@ -22,10 +22,8 @@ def round_trip(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def one_batch(seed: int, n_rows: int, types: dict[str, pa.DataType]) -> pa.RecordBatch:
-    return (
-        random_table(seed, n_rows, types, null_share=0.3).combine_chunks().to_batches()[0]
-        if n_rows
-        else (pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items()))))
+    return random_table(seed, n_rows, types, null_share=0.3).combine_chunks().to_batches()[0] if n_rows else (
+        pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
     )
 
 
@@ -57,14 +55,8 @@ def test_dictionary_index_widths() -> None:
 
 
 WIDE_INDICES = {
-    pa.int8(): 128,
-    pa.uint8(): 256,
-    pa.int16(): 32_768,
-    pa.uint16(): 65_536,
-    pa.int32(): 70_000,
-    pa.uint32(): 70_000,
-    pa.int64(): 70_000,
-    pa.uint64(): 70_000,
+    pa.int8(): 128, pa.uint8(): 256, pa.int16(): 32_768, pa.uint16(): 65_536, pa.int32(): 70_000, pa.uint32(): 70_000,
+    pa.int64(): 70_000, pa.uint64(): 70_000,
 }
 
 
@@ -77,31 +69,18 @@ def test_dictionary_indices_up_to_the_largest_of_their_type(index: pa.DataType, 
     assert round_trip(pa.record_batch({"s": encoded}))["s"].to_pylist() == at[offset:]
 
 
-@pytest.mark.parametrize(
-    ("index", "bad"),
-    [
-        (pa.int8(), -1),
-        (pa.uint8(), 255),
-        (pa.int16(), -1),
-        (pa.uint16(), 65_535),
-        (pa.int32(), -1),
-        (pa.uint32(), 2**32 - 1),
-        (pa.int64(), -1),
-        (pa.int64(), 2**32),
-        (pa.uint64(), 2**32),
-        (pa.uint64(), 2**63),
-        (pa.uint64(), 2**64 - 1),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("index", "bad"), [
+    (pa.int8(), -1), (pa.uint8(), 255), (pa.int16(), -1), (pa.uint16(), 65_535), (pa.int32(), -1),
+    (pa.uint32(), 2**32 - 1), (pa.int64(), -1), (pa.int64(), 2**32),
+    (pa.uint64(), 2**32), (pa.uint64(), 2**63), (pa.uint64(), 2**64 - 1),
+], ids=str)
 def test_index_outside_its_dictionary_is_refused_for_every_type(index: pa.DataType, bad: int) -> None:
     encoded = pa.DictionaryArray.from_arrays(pa.array([0, bad], index), pa.array(["a"]), safe=False)
     with pytest.raises(ExecutionError, match="outside its dictionary"):
         PyBatch.from_arrow(pa.record_batch({"s": encoded}))
     hidden = pa.DictionaryArray.from_arrays(
         pa.Array.from_buffers(index, 2, [pa.py_buffer(b"\x01"), pa.array([0, bad], index).buffers()[1]]),
-        pa.array(["a"]),
-        safe=False,
+        pa.array(["a"]), safe=False,
     )
     assert round_trip(pa.record_batch({"s": hidden}))["s"].to_pylist() == ["a", None]
 

@@ -55,10 +55,9 @@ def test_no_flipped_bit_of_a_parquet_footer_ends_the_process(tmp_path: Path) -> 
 
 def test_sound_footers_pass(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    deep = pa.array(
-        [[[{"a": 1, "m": [("k", [1.0])]}]], None],
-        pa.list_(pa.list_(pa.struct([("a", pa.int8()), ("m", pa.map_(pa.string(), pa.list_(pa.float64())))]))),
-    )
+    deep = pa.array([[[{"a": 1, "m": [("k", [1.0])]}]], None], pa.list_(pa.list_(pa.struct([
+        ("a", pa.int8()), ("m", pa.map_(pa.string(), pa.list_(pa.float64())))
+    ]))))
     for table in (WORDS, pa.table({"deep": deep}), WORDS.slice(0, 0), pa.table({"a": pa.nulls(3)})):
         pq.write_table(table, path)
         raw = path.read_bytes()
