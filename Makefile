@@ -119,7 +119,7 @@ RACES := build/thread-sanitizer/races
 LIBTSAN := $${CC:-cc} -print-file-name=libtsan.so
 STRESS := $(addprefix tests/,$(addprefix execution/test_,contract_check.py polled.py scheduler.py task.py) flow \
 	aggregate/test_whole_columns.py $(addprefix ground/test_memory,.py _pool.py) join/test_bridge.py lowering/test_retyping.py \
-	$(addprefix exchange/test_,local_partition.py partitioned_output.py) \
+	$(addprefix exchange/test_,local_partition.py part_pages.py partitioned_output.py) \
 	$(addprefix queries/test_,early_finish.py no_locks.py recursion.py traps.py) \
 	$(addprefix session/test_,memory_pool.py polled_query.py task.py) \
 	$(addprefix writing/test_,growing_file.py partition_files.py table_write.py) \
