@@ -38,8 +38,8 @@ from qcore_ext.aggregate.group_set cimport (
 from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.radix_groups cimport (
-    radix_groups_add, radix_groups_add_part, radix_groups_finish, radix_groups_free, radix_groups_new,
-    radix_groups_rows_each,
+    radix_groups_add, radix_groups_add_part, radix_groups_fetch, radix_groups_finish, radix_groups_free,
+    radix_groups_new, radix_groups_rows_each,
 )
 from qcore_ext.aggregate.whole_columns cimport whole_columns_add, whole_columns_suit
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
@@ -380,13 +380,12 @@ cdef class HashAggregation(Operator):
             if self.radix == NULL:
                 self.takes_parts = False        # there is too little memory for it
                 return False
+        radix_groups_fetch(self.radix, self.batch.part, self.batch.n_rows)
         while self.position < self.batch.n_rows:
             account_check(self.account)
             n = min(self.batch.n_rows - self.position, <int64_t> VECTOR_ROWS)
             self.load(n)
-            radix_groups_add_part(
-                self.radix, self.batch.part, self.vectors, n, self.batch.n_rows if self.position == 0 else 0
-            )
+            radix_groups_add_part(self.radix, self.batch.part, self.vectors, n)
             self.position += n
         return True
 

@@ -38,9 +38,9 @@ cdef int64_t radix_groups_rows_each(const GroupPlan* plan) noexcept nogil
 cdef RadixGroups* radix_groups_new(const GroupPlan* plan, GroupSet* groups, int64_t rows_each) except NULL nogil
 cdef void radix_groups_free(RadixGroups* radix) noexcept nogil         # NULL is ignored
 cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) except -1 nogil
-# Add n <= VECTOR_ROWS rows, all of one part. `n_page` is the number of rows of that part that come one after the other.
-cdef int radix_groups_add_part(
-    RadixGroups* radix, int64_t part, const Vector* vectors, int64_t n, int64_t n_page,
-) except -1 nogil
+# Read the slots and states of a part into the cache, before n_rows rows of it are added.
+cdef void radix_groups_fetch(RadixGroups* radix, int64_t part, int64_t n_rows) noexcept nogil
+# Add n <= VECTOR_ROWS rows, all of one part.
+cdef int radix_groups_add_part(RadixGroups* radix, int64_t part, const Vector* vectors, int64_t n) except -1 nogil
 # Add the buffered rows to their parts. Afterwards sets[0..RADIX_PARTS) have all groups.
 cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil

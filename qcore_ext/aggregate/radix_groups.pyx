@@ -348,14 +348,17 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 
 # --- grouping the buffered rows ---
 
-cdef void fetch_set(const GroupSet* groups, int64_t n_rows) noexcept nogil:
+cdef void radix_groups_fetch(RadixGroups* radix, int64_t part, int64_t n_rows) noexcept nogil:
     """Read the slots and states of a part into the second-level cache, from which other parts have evicted them.
 
     Otherwise the rows would miss the cache one by one. Reading lines in the order of addresses is several times faster.
     """
-    cdef int64_t lines = group_table_slot_bytes(groups.table) // LINE_BYTES
-    cdef int64_t n_bytes, i
+    cdef const GroupSet* groups = radix.sets[part]
+    cdef int64_t lines, n_bytes, i
     cdef int32_t k
+    if groups == NULL:
+        return
+    lines = group_table_slot_bytes(groups.table) // LINE_BYTES
     if lines > FETCHED_LINES_MAX or lines > n_rows:
         return
     for i in range(lines):
@@ -382,8 +385,7 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
     if rows.n_rows[part] == 0:
         return 0
     part_buffers_complete(rows, part)
-    if radix.sets[part] != NULL:
-        fetch_set(radix.sets[part], rows.n_rows[part])
+    radix_groups_fetch(radix, part, rows.n_rows[part])
     while start < rows.n_rows[part]:
         account_check(radix.plan.account)
         n = min(rows.n_rows[part] - start, <int64_t> VECTOR_ROWS)
@@ -415,12 +417,8 @@ cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:
     return 0
 
 
-cdef int radix_groups_add_part(
-    RadixGroups* radix, int64_t part, const Vector* vectors, int64_t n, int64_t n_page,
-) except -1 nogil:
+cdef int radix_groups_add_part(RadixGroups* radix, int64_t part, const Vector* vectors, int64_t n) except -1 nogil:
     cdef RadixScratch* scratch = <RadixScratch*> radix.scratch.data
-    if radix.sets[part] != NULL and n_page > 0:
-        fetch_set(radix.sets[part], n_page)
     return group_set_add(part_set(radix, part), vectors, NULL, n, scratch.numbers)
 
 

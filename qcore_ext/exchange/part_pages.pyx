@@ -96,6 +96,8 @@ cdef class PartPages:
         self.next = 0
         self.n_pages = 0
         self.n_rows = 0
+        for part in range(RADIX_PARTS):
+            part_buffers_complete(self.buffers, part)
         try:
             validity = <Buffer**> struct_new(max(self.buffers.n_columns, 1) * sizeof(Buffer*))
             for c in range(self.buffers.n_columns):
@@ -121,7 +123,6 @@ cdef class PartPages:
         cdef int64_t p
         memset(bits.data, 0, RADIX_PARTS * bitmap_bytes(rows_each))
         for p in range(RADIX_PARTS):
-            part_buffers_complete(self.buffers, p)
             simd_kernels().mask_to_bits(
                 <const uint8_t*> column.valid.data + p * rows_each, self.buffers.n_rows[p],
                 <uint8_t*> bits.data + p * bitmap_bytes(rows_each),
@@ -138,7 +139,6 @@ cdef class PartPages:
         cdef Column* column
         cdef int32_t c
         cdef bint done = False
-        part_buffers_complete(self.buffers, part)
         page.part = <int32_t> part
         try:
             for c in range(self.buffers.n_columns):
