@@ -33,11 +33,11 @@ class ColumnStatistics:
         Estimated number of distinct values without null.
     is_sampled : bool
         Whether the bounds and the number of distinct values come from a sample of the rows.
-    most_common_share : float or None
-        Estimated share of the values, without null, that are the most common value.
     is_clustered : bool
         Whether rows with equal values are known to be near each other: a part of the table, such as a row group of a
         Parquet file, has values that the other parts do not have.
+    most_common_share : float or None
+        Estimated share of the values, without null, that are the most common value.
     """
 
     min: Any = None

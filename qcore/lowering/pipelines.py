@@ -51,10 +51,10 @@ from qcore_ext.ground.memory import Account
 # A top-n of more rows sorts the whole input.
 TOP_N_ROWS_MAX = 1 << 31
 
-# Kinds of joins after their sides are exchanged.
-# With more drivers than this some have a tenth more of the 256 radix parts than others.
+# With more drivers than this some have over a tenth more of the 256 radix parts than the mean.
 BY_PART_DRIVERS_MAX = 32
 
+# Kinds of joins after their sides are exchanged.
 FLIPPED = {
     "inner": "inner",
     "full": "full",

@@ -35,7 +35,7 @@ ctypedef struct GroupTable:
     Buffer* slots               # owned; layout.mode says which kind of slot
     Buffer* words               # owned; the packed key of each group, or the hash of its stored key
     Buffer* nulls               # owned; the null mask of each packed key
-    PerfectHash perfect            # of keys of one word
+    PerfectHash perfect         # of keys of one word
     int64_t capacity            # the number of groups for which words and nulls have space
     KeyColumns* stored          # owned; keys of mode KEYS_STORED
     ArrayGroups* direct         # owned; NULL for a part and for stored keys

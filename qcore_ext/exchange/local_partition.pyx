@@ -80,7 +80,7 @@ cdef class LocalPartition(Operator):
     cdef bint takes_pages               # rows may go into pages
     cdef int64_t paged_rows_min
     cdef int64_t page_rows
-    cdef int64_t n_rows                 # rows that did not go into pages
+    cdef int64_t n_rows                 # rows that came before pages were begun
     cdef PartPages pages                # None unless by_part
     cdef bint has_pages                 # pages are begun
     cdef Batch* batch                   # owned; the rest of its rows waits until pages are in their queues

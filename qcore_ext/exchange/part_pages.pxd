@@ -25,7 +25,7 @@ cdef class PartPages:
     cdef PartBuffers* buffers           # owned; NULL before begin
     cdef Vector* vectors                # owned; one a column
     cdef VectorScratch* scratch         # owned; one a column
-    cdef Batch** pages                  # owned; RADIX_PARTS; owned from `next` to `n_pages`
+    cdef Batch** pages                  # owned; RADIX_PARTS; those from `next` to `n_pages` are owned too
     cdef int64_t next
     cdef int64_t n_pages
     cdef int64_t n_rows                 # number of rows in the buffers

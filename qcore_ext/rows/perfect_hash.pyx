@@ -96,7 +96,7 @@ cdef int64_t sort_by_bucket(
 
 
 cdef bint fit_bucket(PerfectHash* hash, HashDraft* draft, int64_t bucket) noexcept nogil:
-    """Find a shift that moves all keys of the bucket to free hash. Returns False if there is none."""
+    """Find a shift that moves all keys of the bucket to free positions. Returns False if there is none."""
     cdef int64_t start = draft.starts[bucket]
     cdef int64_t n = draft.starts[bucket + 1] - start
     cdef const uint64_t* products = draft.products + start
