@@ -13,8 +13,9 @@ from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.aggregate.array_groups cimport ArrayGroups
 from qcore_ext.aggregate.key_packing cimport KeyLayout
-from qcore_ext.rows.perfect_hash cimport PerfectHash
 from qcore_ext.rows.key_columns cimport KeyColumns
+from qcore_ext.rows.known_texts cimport KnownTexts
+from qcore_ext.rows.perfect_hash cimport PerfectHash
 
 cdef enum:
     GROUP_SCRATCH_BYTES = 262144        # size of a scratch that tables share
@@ -36,6 +37,7 @@ ctypedef struct GroupTable:
     Buffer* words               # owned; the packed key of each group, or the hash of its stored key
     Buffer* nulls               # owned; the null mask of each packed key
     PerfectHash perfect         # of keys of one word
+    KnownTexts texts            # of a lone text key
     int64_t capacity            # the number of groups for which words and nulls have space
     KeyColumns* stored          # owned; keys of mode KEYS_STORED
     ArrayGroups* direct         # owned; NULL for a part and for stored keys

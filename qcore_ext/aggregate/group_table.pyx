@@ -4,8 +4,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.row_hash cimport HASH_TAG_SHIFT, hash_vector
-from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, column_new_flat
-from qcore_ext.data.schema cimport DataType
+from qcore_ext.data.column cimport (
+    VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, StringView, Vector, column_new_flat,
+)
+from qcore_ext.data.schema cimport PHYS_VIEW, DataType
+from qcore_ext.ground.bitmap cimport bit_get, bit_set
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.grouping cimport QcGroupSlot
@@ -22,10 +25,14 @@ from qcore_ext.aggregate.array_groups cimport (
 from qcore_ext.aggregate.key_packing cimport (
     KEYS_NONE, KEYS_ONE_WORD, KEYS_STORED, KEYS_TWO_WORDS, key_layout_choose, key_pack, key_unpack, key_words,
 )
-from qcore_ext.rows.perfect_hash cimport perfect_hash_find, perfect_hash_free, perfect_hash_make, perfect_hash_note
 from qcore_ext.rows.key_columns cimport (
-    key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new,
+    key_columns_append, key_columns_column, key_columns_compare, key_columns_free, key_columns_new, key_columns_vector,
 )
+from qcore_ext.rows.known_texts cimport (
+    TextsDraft, known_texts_begin, known_texts_end, known_texts_find, known_texts_free, known_texts_note,
+    texts_draft_free, texts_draft_put,
+)
+from qcore_ext.rows.perfect_hash cimport perfect_hash_find, perfect_hash_free, perfect_hash_make, perfect_hash_note
 
 cdef extern from "native/mix.h" nogil:
     uint64_t qc_mix(uint64_t value)
@@ -84,6 +91,11 @@ ctypedef struct GroupScratch:
     uint32_t groups[VECTOR_ROWS]
     uint32_t fresh[VECTOR_ROWS]         # rows that made a new group
     uint8_t hit[VECTOR_ROWS]
+    uint32_t unknown[VECTOR_ROWS]       # rows whose text is not known
+    uint32_t unknown_groups[VECTOR_ROWS]
+    uint64_t unknown_hashes[VECTOR_ROWS]
+    StringView views[VECTOR_ROWS]       # their texts, or those of groups
+    uint8_t validity[VECTOR_BITMAP_BYTES]
 
 ctypedef fused PackedSlot:
     QcGroupSlot
@@ -129,6 +141,7 @@ cdef void group_table_free(GroupTable* table) noexcept nogil:
     buffer_unref(table.nulls)
     buffer_unref(table.scratch)
     perfect_hash_free(&table.perfect)
+    known_texts_free(&table.texts)
     key_columns_free(table.stored)
     array_groups_free(table.direct)
     struct_free(table)
@@ -145,6 +158,7 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
         table.stored = stored
     table.try_array_at = TRY_ARRAY_AT
     perfect_hash_free(&table.perfect)
+    known_texts_free(&table.texts)
     table.n_in_slots = 0
     if table.slots != NULL:
         bytes_fill(table.slots.data, 0, table.n_slots * slot_width(table.layout.mode), table.account)
@@ -754,9 +768,10 @@ cdef bint any_null(const uint32_t* nulls, int64_t n) noexcept nogil:
     return any != 0
 
 
-cdef int assign_groups(
+cdef int assign_looked_up(
     GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
 ) except -1 nogil:
+    """Find or create the groups of n rows in an array or in slots."""
     cdef GroupScratch* scratch
     cdef const uint64_t* low
     cdef const uint32_t* nulls
@@ -781,6 +796,80 @@ cdef int assign_groups(
             return 0
         store_keys(table)
     return assign_stored(table, keys, hashes, n, groups)
+
+
+# --- known texts ---
+
+cdef int know_texts(GroupTable* table) except -1 nogil:
+    """Make the texts of all groups known."""
+    cdef Vector vector
+    cdef TextsDraft draft
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef int64_t start = 0
+    cdef int64_t n
+    if not known_texts_begin(&table.texts, &draft, table.n_groups, table.account):
+        return 0
+    try:
+        while start < table.n_groups:
+            account_check(table.account)
+            n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
+            if table.layout.mode == KEYS_STORED:
+                key_columns_vector(table.stored, 0, start, n, scratch.validity, &vector)
+            else:
+                unpack_vectors(table, start, n, <char*> scratch.views, &vector)     # to views and validity
+            texts_draft_put(&draft, &vector, start, n)
+            start += n
+        known_texts_end(&table.texts, &draft, table.account)
+    finally:
+        texts_draft_free(&draft)
+    return 0
+
+
+cdef int assign_unknown(
+    GroupTable* table, const Vector* key, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) except -1 nogil:
+    """Find or create the groups of the n rows scratch.unknown, whose text is not known."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef const StringView* views = <const StringView*> key.values
+    cdef Vector rest = key[0]
+    cdef int64_t i
+    for i in range(n):
+        scratch.views[i] = views[scratch.unknown[i]]
+    rest.values = scratch.views
+    if key.validity != NULL:
+        memset(scratch.validity, 0, VECTOR_BITMAP_BYTES)
+        for i in range(n):
+            if bit_get(key.validity, scratch.unknown[i]):
+                bit_set(scratch.validity, i)
+        rest.validity = scratch.validity
+    if hashes != NULL:
+        for i in range(n):
+            scratch.unknown_hashes[i] = hashes[scratch.unknown[i]]
+        hashes = scratch.unknown_hashes
+    assign_looked_up(table, &rest, hashes, n, scratch.unknown_groups)
+    for i in range(n):
+        groups[scratch.unknown[i]] = scratch.unknown_groups[i]
+    return 0
+
+
+cdef int assign_groups(
+    GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
+) except -1 nogil:
+    cdef bint is_text = table.n_columns == 1 and table.types[0].phys == PHYS_VIEW
+    cdef int64_t n_unknown = n
+    if table.direct != NULL and table.direct.enabled:
+        is_text = False         # texts of one byte are the codes of an array
+    if not is_text or table.texts.keys == NULL:
+        assign_looked_up(table, keys, hashes, n, groups)
+    else:
+        n_unknown = known_texts_find(
+            &table.texts, keys, n, groups, (<GroupScratch*> table.scratch.data).unknown
+        )
+        if n_unknown > 0:
+            assign_unknown(table, keys, hashes, n_unknown, groups)
+    if is_text and n_unknown > 0 and known_texts_note(&table.texts, n_unknown, table.n_groups):
+        know_texts(table)
+    return 0
 
 
 cdef int group_table_assign(

@@ -1,11 +1,24 @@
 """Kernels that group rows and sum by group. native/grouping.h documents each; ground.dispatch gives the table."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "native/grouping.h" nogil:
     enum:
         GROUPING_FEW
+        TEXT_LONGER "QC_TEXT_LONGER"
+
+    ctypedef struct TextKey "QcTextKey":
+        uint64_t words[4]
+
+    ctypedef struct TextSet "QcTextSet":
+        const TextKey* keys
+        const uint32_t* numbers
+        const uint16_t* shifts
+        uint64_t factor
+        uint64_t position_mask
+        int bucket_shift
+        int position_shift
 
     ctypedef struct QcGroupSlot:
         uint64_t low
@@ -37,3 +50,10 @@ cdef extern from "native/grouping.h" nogil:
         ) noexcept nogil
         double (*sum_doubles)(const double* values, const uint8_t* bits, int64_t n) noexcept nogil
         void (*mask_words)(const uint64_t* values, const uint8_t* bits, int64_t n, uint64_t* out) noexcept nogil
+        void (*text_keys)(
+            const void* views, const uint8_t* valid, int64_t n, TextKey* keys, uint64_t* prints,
+        ) noexcept nogil
+        int64_t (*find_texts)(
+            const TextSet* set, const void* views, const uint8_t* valid, int64_t n, uint32_t* numbers,
+            uint32_t* misses,
+        ) noexcept nogil

@@ -54,3 +54,18 @@ def test_a_null_and_a_zero_of_one_slot_are_two_groups(level: int) -> None:
         got = run_chain([HashAggregation("agg", Account(), None, 2, calls, "single", Schema(schema))], table)
         rows = pa.Table.from_batches(got, schema)
         assert rows.num_rows == 800 and set(rows["s"].to_pylist()) == set(rows["n"].to_pylist()) == {5}
+
+
+def test_texts_of_all_lengths(level: int) -> None:
+    """Three texts of each length, with nulls."""
+    rng = np.random.default_rng(5)
+    texts = pa.array([f"{number}{'abcdefghij' * 4}"[:length] for length in range(41) for number in range(3)])
+    numbers = rng.integers(0, len(texts), 20_003)
+    table = pa.table({
+        "k": texts.take(pa.array(numbers, mask=rng.random(len(numbers)) < 0.1)), "x": np.arange(len(numbers)),
+    })  # fmt: skip
+    schema = pa.schema([("k", pa.string()), ("s", pa.int64()), ("n", pa.int64())])
+    calls = [("sum", 1, -1, False), ("count", -1, -1, False)]
+    got = run_chain([HashAggregation("agg", Account(), None, 1, calls, "single", Schema(schema))], table)
+    expected = table.group_by("k").aggregate([("x", "sum"), ([], "count_all")])
+    assert_same_rows(pa.Table.from_batches(got, schema), expected)

@@ -10,6 +10,20 @@ typedef struct {
     uint32_t nulls; /* which of the key's columns are null */
 } QcGroupSlot;
 
+/* A text of at most QC_TEXT_MAX bytes as four words: its bytes, zeros, and in the last byte its length. Another last byte
+   stands for null, or for a longer text, which has no words. */
+enum { QC_TEXT_MAX = 31, QC_TEXT_LONGER = 0xFE, QC_TEXT_NULL = 0xFF };
+typedef struct { uint64_t words[4]; } QcTextKey;
+
+/* Numbered texts, found by a perfect hash of their fingerprints: rows/perfect_hash has the meaning of its fields. */
+typedef struct {
+    const QcTextKey *keys;          /* by number */
+    const uint32_t *numbers;
+    const uint16_t *shifts;
+    uint64_t factor, position_mask;
+    int bucket_shift, position_shift;
+} QcTextSet;
+
 typedef struct {
     /* Hashes of keys of one or two words, and of which of their columns are null. */
     void (*hash_one)(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes);
@@ -37,6 +51,13 @@ typedef struct {
     double (*sum_doubles)(const double *values, const uint8_t *bits, int64_t n);
     /* out[i] = values[i] where row i counts, else 0. */
     void (*mask_words)(const uint64_t *values, const uint8_t *bits, int64_t n, uint64_t *out);
+    /* The keys of n string views, and their fingerprints. `valid`: a bitmap, NULL if no row is null. The views of null
+       rows are not followed. A key of the kind QC_TEXT_LONGER equals no other. */
+    void (*text_keys)(const void *views, const uint8_t *valid, int64_t n, QcTextKey *keys, uint64_t *prints);
+    /* numbers[i] = the number of the text at the position of row i. Lists the rows that have another text in `misses`,
+       and returns how many. n <= 2**11 */
+    int64_t (*find_texts)(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
+                          uint32_t *misses);
 } GroupingKernels;
 
 enum { GROUPING_FEW = 64 };

@@ -63,6 +63,178 @@ static uint32_t add_letters(const uint32_t *views, int64_t n, uint32_t low, uint
     return outside;
 }
 
+/* --- texts --- */
+
+enum { TEXT_INLINE = 12 };      /* bytes that a view holds itself */
+
+static inline uint64_t word_at(const char *text) {
+    uint64_t word;
+    memcpy(&word, text, 8);
+    return word;
+}
+
+/* The last n <= 8 bytes before `end`, with at least 8 bytes before it. */
+static inline uint64_t last_bytes(const char *end, uint32_t n) {
+    return n == 0 ? 0 : word_at(end - 8) >> 8 * (8 - n);
+}
+
+static inline QcTextKey text_key(const char *view, int valid) {
+    QcTextKey key = {{0, 0, 0, (uint64_t) QC_TEXT_NULL << 56}};
+    uint32_t length;
+    const char *text, *end;
+    if (!valid) return key;
+    memcpy(&length, view, 4);
+    key.words[3] = (uint64_t) (length > QC_TEXT_MAX ? QC_TEXT_LONGER : length) << 56;
+    if (length > QC_TEXT_MAX) return key;
+    if (length <= TEXT_INLINE) {
+        /* The bytes behind a short text are zero in its view. */
+        key.words[0] = word_at(view + 4);
+        key.words[1] = word_at(view + 8) >> 32;
+        return key;
+    }
+    memcpy(&text, view + 8, 8);
+    end = text + length;
+    key.words[0] = word_at(text);
+    key.words[1] = length < 16 ? last_bytes(end, length - 8) : word_at(text + 8);
+    if (length >= 24) {
+        key.words[2] = word_at(text + 16);
+        key.words[3] |= last_bytes(end, length - 24);
+    } else if (length > 16) {
+        key.words[2] = last_bytes(end, length - 16);
+    }
+    return key;
+}
+
+static const uint64_t text_masks[4] = {0x8ebc6af09c88c6e3, 0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x589965cc75374cc3};
+static const uint64_t text_factors[4] = {0xd6e8feb86659fd93, 0x9e3779b97f4a7c15, 0x9ae16a3b2f90404f, 0xc2b2ae3d27d4eb4f};
+
+/* The sum of four words, each mixed by a factor of its own: the first shift brings the upper bytes to bits that the factor
+   spreads. Unlike a folded product, this is computed for eight texts at a time. */
+static inline uint64_t text_print(const QcTextKey *key) {
+    uint64_t print = 0;
+    for (int k = 0; k < 4; k++) {
+        uint64_t word = key->words[k] ^ text_masks[k];
+        word = (word ^ word >> 32) * text_factors[k];
+        print += word ^ word >> 32;
+    }
+    return print;
+}
+
+static void text_keys(const void *views, const uint8_t *valid, int64_t n, QcTextKey *keys, uint64_t *prints) {
+    for (int64_t i = 0; i < n; i++) {
+        keys[i] = text_key((const char *) views + 16 * i, !valid || (valid[i >> 3] >> (i & 7) & 1));
+        prints[i] = text_print(keys + i);
+    }
+}
+
+#if defined(__AVX512BW__)
+/* Two keys of eight rows: each text by a masked load, without a branch on its length, which differs from row to row. */
+static inline __attribute__((always_inline)) __m512i two_keys(const char *const *texts, const uint32_t *bytes, __m512i kinds,
+                                                              int pair) {
+    const __m512i rows = _mm512_set1_epi64(2 * pair);
+    const __m512i each = _mm512_add_epi64(rows, _mm512_set_epi64(1, 0, 0, 0, 0, 0, 0, 0));
+    __m256i first = _mm256_maskz_loadu_epi8(bytes[2 * pair], texts[2 * pair]);
+    __m256i second = _mm256_maskz_loadu_epi8(bytes[2 * pair + 1], texts[2 * pair + 1]);
+    __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+    return _mm512_or_si512(both, _mm512_maskz_permutexvar_epi64(0x88, each, kinds));
+}
+
+static inline __attribute__((always_inline)) __m512i mixed_words(__m512i keys) {
+    const __m512i masks = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) text_masks));
+    const __m512i factors = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) text_factors));
+    __m512i words = _mm512_xor_si512(keys, masks);
+    words = _mm512_mullo_epi64(_mm512_xor_si512(words, _mm512_srli_epi64(words, 32)), factors);
+    return _mm512_xor_si512(words, _mm512_srli_epi64(words, 32));
+}
+
+/* Of four pairs of keys the fingerprints, in the order of the rows. */
+static inline __attribute__((always_inline)) __m512i eight_prints(const __m512i *keys) {
+    __m512i a = mixed_words(keys[0]), b = mixed_words(keys[1]), c = mixed_words(keys[2]), d = mixed_words(keys[3]);
+    __m512i ab = _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    __m512i cd = _mm512_add_epi64(_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
+    __m512i sums = _mm512_add_epi64(_mm512_shuffle_i64x2(ab, cd, 0x88), _mm512_shuffle_i64x2(ab, cd, 0xDD));
+    return _mm512_permutexvar_epi64(_mm512_set_epi64(7, 5, 6, 4, 3, 1, 2, 0), sums);
+}
+
+/* The keys of eight rows, in pairs. */
+static inline __attribute__((always_inline)) void eight_keys(const char *views, unsigned valid, __m512i *keys) {
+    const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), one = _mm512_set1_epi64(1);
+    const __m512i inside = _mm512_set_epi64(116, 100, 84, 68, 52, 36, 20, 4);
+    const char *texts[8];
+    uint32_t bytes[8];
+    __m512i first = _mm512_loadu_si512(views), second = _mm512_loadu_si512(views + 64);
+    __m512i lengths = _mm512_permutex2var_epi64(first, even, second);
+    __m512i at = _mm512_permutex2var_epi64(first, _mm512_add_epi64(even, one), second);
+    lengths = _mm512_maskz_and_epi64((__mmask8) valid, lengths, _mm512_set1_epi64(0xFFFFFFFF));
+    at = _mm512_mask_add_epi64(at, _mm512_cmple_epu64_mask(lengths, _mm512_set1_epi64(TEXT_INLINE)),
+                               _mm512_set1_epi64((long long) (intptr_t) views), inside);
+    __mmask8 longer = _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(QC_TEXT_MAX));
+    __m512i loaded = _mm512_maskz_sub_epi64((__mmask8) ~longer, _mm512_sllv_epi64(one, lengths), one);
+    __m512i kinds = _mm512_mask_set1_epi64(lengths, longer, QC_TEXT_LONGER);
+    kinds = _mm512_slli_epi64(_mm512_mask_set1_epi64(kinds, (__mmask8) ~valid, QC_TEXT_NULL), 56);
+    _mm512_storeu_si512(texts, at);
+    _mm256_storeu_si256((__m256i *) bytes, _mm512_cvtepi64_epi32(loaded));
+    for (int pair = 0; pair < 4; pair++) keys[pair] = two_keys(texts, bytes, kinds, pair);
+}
+
+static inline __attribute__((always_inline)) __m256i eight_numbers(const QcTextSet *set, __m512i prints) {
+    __m512i products = _mm512_mullo_epi64(prints, _mm512_set1_epi64((long long) set->factor));
+    __m512i buckets = _mm512_srl_epi64(products, _mm_cvtsi32_si128(set->bucket_shift));
+    __m512i places = _mm512_srl_epi64(products, _mm_cvtsi32_si128(set->position_shift));
+    places = _mm512_and_si512(places, _mm512_set1_epi64((long long) set->position_mask));
+    /* Each shift is the upper half of a word that begins two bytes earlier, where the numbers end. */
+    __m256i shifts = _mm256_srli_epi32(_mm512_i64gather_epi32(buckets, (const char *) set->shifts - 2, 2), 16);
+    return _mm512_i64gather_epi32(_mm512_xor_si512(places, _mm512_cvtepu32_epi64(shifts)), set->numbers, 4);
+}
+
+/* Four bits a row, not all zero if its key is not that of its number. */
+static inline __attribute__((always_inline)) uint32_t eight_differ(const QcTextKey *known, const __m512i *keys,
+                                                                   const uint32_t *numbers) {
+    uint32_t differs = 0;
+    for (int pair = 0; pair < 4; pair++) {
+        __m256i first = _mm256_loadu_si256((const __m256i *) (known + numbers[2 * pair]));
+        __m256i second = _mm256_loadu_si256((const __m256i *) (known + numbers[2 * pair + 1]));
+        __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+        differs |= (uint32_t) _mm512_cmpneq_epi64_mask(keys[pair], both) << 8 * pair;
+    }
+    return differs;
+}
+#endif
+
+static int64_t find_texts(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
+                          uint32_t *misses) {
+    int64_t count = 0, i = 0;
+#if defined(__AVX512BW__)
+    /* Blocks of 64 rows, so that the steps of many rows are under way at the same time. */
+    __m512i keys[32];
+    while (i + 8 <= n) {
+        int64_t end = i + 64 <= n ? i + 64 : i + ((n - i) & ~7), k;
+        for (k = i; k < end; k += 8)
+            eight_keys((const char *) views + 16 * k, valid ? valid[k >> 3] : 0xFF, keys + (k - i) / 2);
+        for (k = i; k < end; k += 8)
+            _mm256_storeu_si256((__m256i *) (numbers + k), eight_numbers(set, eight_prints(keys + (k - i) / 2)));
+        for (k = i; k < end; k += 8) {
+            uint32_t differs = eight_differ(set->keys, keys + (k - i) / 2, numbers + k);
+            for (int row = 0; differs; row++, differs >>= 4) {
+                misses[count] = (uint32_t) (k + row);
+                count += (differs & 15) != 0;
+            }
+        }
+        i = end;
+    }
+#endif
+    for (; i < n; i++) {
+        QcTextKey key = text_key((const char *) views + 16 * i, !valid || (valid[i >> 3] >> (i & 7) & 1));
+        uint64_t product = text_print(&key) * set->factor;
+        uint64_t place = (product >> set->position_shift & set->position_mask) ^ set->shifts[product >> set->bucket_shift];
+        const uint64_t *known = set->keys[numbers[i] = set->numbers[place]].words;
+        misses[count] = (uint32_t) i;
+        count += ((key.words[0] ^ known[0]) | (key.words[1] ^ known[1]) | (key.words[2] ^ known[2])
+                  | (key.words[3] ^ known[3])) != 0;
+    }
+    return count;
+}
+
 /* --- sums and counts --- */
 
 /* Vectors of eight words, of which compilers make the widest instructions that the target has. */
@@ -292,4 +464,6 @@ static const GroupingKernels grouping_kernels = {
     .sum_all = sum_all,
     .sum_doubles = sum_doubles,
     .mask_words = mask_words,
+    .text_keys = text_keys,
+    .find_texts = find_texts,
 };
