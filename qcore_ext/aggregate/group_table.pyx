@@ -93,7 +93,6 @@ ctypedef struct GroupScratch:
     uint8_t hit[VECTOR_ROWS]
     uint32_t unknown[VECTOR_ROWS]       # rows whose text is not known
     uint32_t unknown_groups[VECTOR_ROWS]
-    uint64_t unknown_hashes[VECTOR_ROWS]
     StringView views[VECTOR_ROWS]       # their texts, or those of groups
     uint8_t validity[VECTOR_BITMAP_BYTES]
 
@@ -825,9 +824,7 @@ cdef int know_texts(GroupTable* table) except -1 nogil:
     return 0
 
 
-cdef int assign_unknown(
-    GroupTable* table, const Vector* key, const uint64_t* hashes, int64_t n, uint32_t* groups,
-) except -1 nogil:
+cdef int assign_unknown(GroupTable* table, const Vector* key, int64_t n, uint32_t* groups) except -1 nogil:
     """Find or create the groups of the n rows scratch.unknown, whose text is not known."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     cdef const StringView* views = <const StringView*> key.values
@@ -842,11 +839,7 @@ cdef int assign_unknown(
             if bit_get(key.validity, scratch.unknown[i]):
                 bit_set(scratch.validity, i)
         rest.validity = scratch.validity
-    if hashes != NULL:
-        for i in range(n):
-            scratch.unknown_hashes[i] = hashes[scratch.unknown[i]]
-        hashes = scratch.unknown_hashes
-    assign_looked_up(table, &rest, hashes, n, scratch.unknown_groups)
+    assign_looked_up(table, &rest, NULL, n, scratch.unknown_groups)
     for i in range(n):
         groups[scratch.unknown[i]] = scratch.unknown_groups[i]
     return 0
@@ -866,7 +859,7 @@ cdef int assign_groups(
             &table.texts, keys, n, groups, (<GroupScratch*> table.scratch.data).unknown
         )
         if n_unknown > 0:
-            assign_unknown(table, keys, hashes, n_unknown, groups)
+            assign_unknown(table, keys, n_unknown, groups)
     if is_text and n_unknown > 0 and known_texts_note(&table.texts, n_unknown, table.n_groups):
         know_texts(table)
     return 0

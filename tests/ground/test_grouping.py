@@ -56,16 +56,33 @@ def test_a_null_and_a_zero_of_one_slot_are_two_groups(level: int) -> None:
         assert rows.num_rows == 800 and set(rows["s"].to_pylist()) == set(rows["n"].to_pylist()) == {5}
 
 
+def group_texts(keys: pa.Array) -> None:
+    """Sums and counts by text, compared with pyarrow's."""
+    table = pa.table({"k": keys, "x": np.arange(len(keys))})
+    schema = pa.schema([("k", keys.type), ("s", pa.int64()), ("n", pa.int64())])
+    calls = [("sum", 1, -1, False), ("count", -1, -1, False)]
+    got = run_chain([HashAggregation("agg", Account(), None, 1, calls, "single", Schema(schema))], table)
+    expected = table.group_by("k").aggregate([("x", "sum"), ([], "count_all")])
+    assert_same_rows(pa.Table.from_batches(got, schema), expected)
+
+
 def test_texts_of_all_lengths(level: int) -> None:
     """Three texts of each length, with nulls."""
     rng = np.random.default_rng(5)
     texts = pa.array([f"{number}{'abcdefghij' * 4}"[:length] for length in range(41) for number in range(3)])
     numbers = rng.integers(0, len(texts), 20_003)
-    table = pa.table({
-        "k": texts.take(pa.array(numbers, mask=rng.random(len(numbers)) < 0.1)), "x": np.arange(len(numbers)),
-    })  # fmt: skip
-    schema = pa.schema([("k", pa.string()), ("s", pa.int64()), ("n", pa.int64())])
-    calls = [("sum", 1, -1, False), ("count", -1, -1, False)]
-    got = run_chain([HashAggregation("agg", Account(), None, 1, calls, "single", Schema(schema))], table)
-    expected = table.group_by("k").aggregate([("x", "sum"), ([], "count_all")])
-    assert_same_rows(pa.Table.from_batches(got, schema), expected)
+    group_texts(texts.take(pa.array(numbers, mask=rng.random(len(numbers)) < 0.1)))
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 11, 12, 13, 15, 16, 17, 23, 24, 25, 30, 31, 32, 33])
+def test_texts_that_differ_in_one_byte(level: int, length: int) -> None:
+    """Each byte in turn, also by a zero, and a zero byte more or less at the end. All are met before they are known,
+    or only one of them, and then the others are compared with it.
+    """
+    plain = bytes(range(65, 65 + length))
+    changed = [plain[:i] + byte + plain[i + 1 :] for i in range(length) for byte in (b"\0", b"~", b"\xff")]
+    texts = pa.array([b"", b"\0", b"\0\0", plain, plain + b"\0", *changed])
+    numbers = np.random.default_rng(6).integers(0, len(texts), 10_003)
+    group_texts(texts.take(pa.array(numbers)))
+    group_texts(pa.concat_arrays([pa.array([plain] * 5000), texts, texts.take(pa.array(numbers[:777]))]))
