@@ -25,16 +25,32 @@ def fold(a: int, b: int) -> int:
     return a ^ b ^ a * b & WORD ^ a * b >> 64
 
 
+TEXT_MASKS = 0x8EBC6AF09C88C6E3, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x589965CC75374CC3
+TEXT_FACTORS = FACTOR, STEP, 0x9AE16A3B2F90404F, 0xC2B2AE3D27D4EB4F
+
+
+def mix_word(word: int, place: int) -> int:
+    """What the word of a text at a place adds to its fingerprint."""
+    word ^= TEXT_MASKS[place]
+    word = (word ^ word >> 32) * TEXT_FACTORS[place] & WORD
+    return word ^ word >> 32
+
+
+def unmix_word(mixed: int, place: int) -> int:
+    """The inverse of mix_word()."""
+    mixed = (mixed ^ mixed >> 32) * pow(TEXT_FACTORS[place], -1, 1 << 64) & WORD
+    return mixed ^ mixed >> 32 ^ TEXT_MASKS[place]
+
+
 def hash_text(value: bytes) -> int:
-    if len(value) <= 12:
-        words = len(value).to_bytes(4, "little") + value.ljust(12, b"\0")
-        return combine(mix(int.from_bytes(words[:8], "little")), int.from_bytes(words[8:], "little"))
+    if len(value) < 32:
+        whole = value.ljust(31, b"\0") + bytes([len(value)])
+        return mix(sum(mix_word(int.from_bytes(whole[8 * i : 8 * i + 8], "little"), i) for i in range(4)) & WORD)
     state = len(value) * STEP & WORD
     for at in range(0, len(value) - 16, 16):
         first, second = (int.from_bytes(value[at + part : at + part + 8], "little") for part in (0, 8))
         state = fold(first ^ 0x8EBC6AF09C88C6E3, second ^ state)
-    last = value[:8] if len(value) < 16 else value[-16:-8]
-    state = fold(int.from_bytes(last, "little") ^ state, int.from_bytes(value[-8:], "little") ^ FACTOR)
+    state = fold(int.from_bytes(value[-16:-8], "little") ^ state, int.from_bytes(value[-8:], "little") ^ FACTOR)
     return fold(state ^ 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
 
 
@@ -86,7 +102,7 @@ def colliding_pair(a: int, b: int, other: int) -> tuple[int, int]:
 
 
 def colliding_bytes(value: bytes, prefix: bytes) -> bytes:
-    """Twelve bytes that begin with `other` and have the hash of the given twelve bytes."""
-    first, second = (mix(int.from_bytes(b"\x0c\0\0\0" + part[:4], "little")) for part in (value, prefix))
-    tail = int.from_bytes(value[4:], "little") + 31 * (first - second) & WORD
-    return prefix[:4] + tail.to_bytes(8, "little")
+    """Sixteen bytes that begin with `prefix`, of eight, and have the hash of the given sixteen bytes."""
+    given = [int.from_bytes(part, "little") for part in (value[:8], value[8:], prefix)]
+    rest = mix_word(given[0], 0) + mix_word(given[1], 1) - mix_word(given[2], 0) & WORD
+    return prefix + unmix_word(rest, 1).to_bytes(8, "little")

@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 from qcore_ext.compute.exact_values cimport (
     EXACT_NOTHING, EXACT_NUMBER, EXACT_REAL, EXACT_TIME, exact_kind, exact_rescale, exact_tick, exact_whole,
 )
-from qcore_ext.data.column cimport VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector, view_data
+from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_INTERVAL, PHYS_U8, PHYS_U16,
     PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_INT8, TYPE_UINT64, DataType, type_equal,
@@ -74,22 +74,26 @@ cdef void hash_wide(const int64_t* values, int64_t n, uint64_t* out) noexcept no
 cdef int hash_views(
     const StringView* values, const uint8_t* validity, int64_t n, uint64_t* out, const MemoryAccount* account,
 ) except -1 nogil:
-    cdef int64_t i
+    cdef uint32_t longer[VECTOR_ROWS]
+    cdef const StringView* view
+    cdef int64_t start = 0
     cdef int64_t n_bytes = 0        # hashed since the last look
-    cdef const uint64_t* words
-    for i in range(n):
-        if i + TEXTS_AHEAD < n and values[i + TEXTS_AHEAD].length > VIEW_INLINE_BYTES:
-            # Null rows may point anywhere. A prefetch does not fail.
-            qc_prefetch_range(values[i + TEXTS_AHEAD].pointer, 1)
-        words = <const uint64_t*> &values[i]
-        if values[i].length <= VIEW_INLINE_BYTES:
-            out[i] = qc_combine(qc_mix(words[0]), words[1])
-        elif validity == NULL or bit_get(validity, i):
-            out[i] = qc_hash_bytes(view_data(&values[i]), values[i].length)
-            n_bytes += values[i].length
+    cdef int64_t n_longer, j
+    while start < n:
+        n_longer = grouping_kernels().hash_texts(
+            values + start, NULL if validity == NULL else validity + (start >> 3), min(n - start, <int64_t> VECTOR_ROWS),
+            out + start, longer,
+        )
+        for j in range(n_longer):
+            if j + TEXTS_AHEAD < n_longer:
+                qc_prefetch_range(values[start + longer[j + TEXTS_AHEAD]].pointer, 1)
+            view = &values[start + longer[j]]
+            out[start + longer[j]] = qc_hash_bytes(view.pointer, view.length)
+            n_bytes += view.length
             if n_bytes >= LOOK_BYTES:
                 n_bytes = 0
                 account_check(account)
+        start += VECTOR_ROWS
     return 0
 
 

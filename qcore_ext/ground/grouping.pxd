@@ -57,3 +57,6 @@ cdef extern from "native/grouping.h" nogil:
             const TextSet* set, const void* views, const uint8_t* valid, int64_t n, uint32_t* numbers,
             uint32_t* misses,
         ) noexcept nogil
+        int64_t (*hash_texts)(
+            const void* views, const uint8_t* valid, int64_t n, uint64_t* hashes, uint32_t* longer,
+        ) noexcept nogil

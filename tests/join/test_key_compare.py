@@ -66,9 +66,9 @@ def test_each_type_beside_keys_that_collide(type_: pa.DataType, position: int) -
 
 @pytest.mark.parametrize("n_rows", [1, 2, 700])
 def test_strings_of_one_hash(n_rows: int) -> None:
-    """Pairs of 12-byte strings with one hash. Each string has a group, found in any order of insertion."""
-    values = [b"%012d" % (n_rows + number) for number in range(n_rows)]
-    others = [colliding_bytes(value, b"zz%02d" % (number % 100)) for number, value in enumerate(values)]
+    """Pairs of 16-byte strings with one hash. Each string has a group, found in any order of insertion."""
+    values = [b"%016d" % (n_rows + number) for number in range(n_rows)]
+    others = [colliding_bytes(value, b"zzzzzz%02d" % (number % 100)) for number, value in enumerate(values)]
     assert all(hash_text(value) == hash_text(other) for value, other in zip(values, others, strict=True))
     probe = pa.table({"k": pa.array([*others, *values, None], pa.binary())})
     half = pa.table({"k": pa.array([*values, None], pa.binary())})

@@ -58,6 +58,9 @@ typedef struct {
        and returns how many. n <= 2**11 */
     int64_t (*find_texts)(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
                           uint32_t *misses);
+    /* Hashes of n string views. Lists the rows whose text is longer than QC_TEXT_MAX bytes in `longer`, and returns how
+       many: their hashes, and those of null rows, stand for nothing. n <= 2**11 */
+    int64_t (*hash_texts)(const void *views, const uint8_t *valid, int64_t n, uint64_t *hashes, uint32_t *longer);
 } GroupingKernels;
 
 enum { GROUPING_FEW = 64 };

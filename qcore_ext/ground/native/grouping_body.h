@@ -128,15 +128,33 @@ static void text_keys(const void *views, const uint8_t *valid, int64_t n, QcText
 }
 
 #if defined(__AVX512BW__)
-/* Two keys of eight rows: each text by a masked load, without a branch on its length, which differs from row to row. */
-static inline __attribute__((always_inline)) __m512i two_keys(const char *const *texts, const uint32_t *bytes, __m512i kinds,
-                                                              int pair) {
-    const __m512i rows = _mm512_set1_epi64(2 * pair);
-    const __m512i each = _mm512_add_epi64(rows, _mm512_set_epi64(1, 0, 0, 0, 0, 0, 0, 0));
-    __m256i first = _mm256_maskz_loadu_epi8(bytes[2 * pair], texts[2 * pair]);
-    __m256i second = _mm256_maskz_loadu_epi8(bytes[2 * pair + 1], texts[2 * pair + 1]);
-    __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
-    return _mm512_or_si512(both, _mm512_maskz_permutexvar_epi64(0x88, each, kinds));
+/* The keys of eight rows, in pairs: each text by a masked load, without a branch on its length, which differs from row to
+   row. Bit i of `valid` is that of row i. Returns the bits of the rows whose text is too long for a key. */
+static inline __attribute__((always_inline)) unsigned eight_keys(const char *views, unsigned valid, __m512i *keys) {
+    const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), one = _mm512_set1_epi64(1);
+    const __m512i inside = _mm512_set_epi64(116, 100, 84, 68, 52, 36, 20, 4);
+    const char *texts[8];
+    uint32_t bytes[8];
+    __m512i first = _mm512_loadu_si512(views), second = _mm512_loadu_si512(views + 64);
+    __m512i lengths = _mm512_permutex2var_epi64(first, even, second);
+    __m512i at = _mm512_permutex2var_epi64(first, _mm512_add_epi64(even, one), second);
+    lengths = _mm512_maskz_and_epi64((__mmask8) valid, lengths, _mm512_set1_epi64(0xFFFFFFFF));
+    at = _mm512_mask_add_epi64(at, _mm512_cmple_epu64_mask(lengths, _mm512_set1_epi64(TEXT_INLINE)),
+                               _mm512_set1_epi64((long long) (intptr_t) views), inside);
+    __mmask8 longer = _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(QC_TEXT_MAX));
+    __m512i loaded = _mm512_maskz_sub_epi64((__mmask8) ~longer, _mm512_sllv_epi64(one, lengths), one);
+    __m512i kinds = _mm512_mask_set1_epi64(lengths, longer, QC_TEXT_LONGER);
+    kinds = _mm512_slli_epi64(_mm512_mask_set1_epi64(kinds, (__mmask8) ~valid, QC_TEXT_NULL), 56);
+    _mm512_storeu_si512(texts, at);
+    _mm256_storeu_si256((__m256i *) bytes, _mm512_cvtepi64_epi32(loaded));
+    for (int pair = 0; pair < 4; pair++) {
+        const __m512i rows = _mm512_set_epi64(2 * pair + 1, 0, 0, 0, 2 * pair, 0, 0, 0);
+        __m256i a = _mm256_maskz_loadu_epi8(bytes[2 * pair], texts[2 * pair]);
+        __m256i b = _mm256_maskz_loadu_epi8(bytes[2 * pair + 1], texts[2 * pair + 1]);
+        __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+        keys[pair] = _mm512_or_si512(both, _mm512_maskz_permutexvar_epi64(0x88, rows, kinds));
+    }
+    return longer;
 }
 
 static inline __attribute__((always_inline)) __m512i mixed_words(__m512i keys) {
@@ -154,27 +172,6 @@ static inline __attribute__((always_inline)) __m512i eight_prints(const __m512i 
     __m512i cd = _mm512_add_epi64(_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
     __m512i sums = _mm512_add_epi64(_mm512_shuffle_i64x2(ab, cd, 0x88), _mm512_shuffle_i64x2(ab, cd, 0xDD));
     return _mm512_permutexvar_epi64(_mm512_set_epi64(7, 5, 6, 4, 3, 1, 2, 0), sums);
-}
-
-/* The keys of eight rows, in pairs. */
-static inline __attribute__((always_inline)) void eight_keys(const char *views, unsigned valid, __m512i *keys) {
-    const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), one = _mm512_set1_epi64(1);
-    const __m512i inside = _mm512_set_epi64(116, 100, 84, 68, 52, 36, 20, 4);
-    const char *texts[8];
-    uint32_t bytes[8];
-    __m512i first = _mm512_loadu_si512(views), second = _mm512_loadu_si512(views + 64);
-    __m512i lengths = _mm512_permutex2var_epi64(first, even, second);
-    __m512i at = _mm512_permutex2var_epi64(first, _mm512_add_epi64(even, one), second);
-    lengths = _mm512_maskz_and_epi64((__mmask8) valid, lengths, _mm512_set1_epi64(0xFFFFFFFF));
-    at = _mm512_mask_add_epi64(at, _mm512_cmple_epu64_mask(lengths, _mm512_set1_epi64(TEXT_INLINE)),
-                               _mm512_set1_epi64((long long) (intptr_t) views), inside);
-    __mmask8 longer = _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(QC_TEXT_MAX));
-    __m512i loaded = _mm512_maskz_sub_epi64((__mmask8) ~longer, _mm512_sllv_epi64(one, lengths), one);
-    __m512i kinds = _mm512_mask_set1_epi64(lengths, longer, QC_TEXT_LONGER);
-    kinds = _mm512_slli_epi64(_mm512_mask_set1_epi64(kinds, (__mmask8) ~valid, QC_TEXT_NULL), 56);
-    _mm512_storeu_si512(texts, at);
-    _mm256_storeu_si256((__m256i *) bytes, _mm512_cvtepi64_epi32(loaded));
-    for (int pair = 0; pair < 4; pair++) keys[pair] = two_keys(texts, bytes, kinds, pair);
 }
 
 static inline __attribute__((always_inline)) __m256i eight_numbers(const QcTextSet *set, __m512i prints) {
@@ -199,18 +196,16 @@ static inline __attribute__((always_inline)) uint32_t eight_differ(const QcTextK
     }
     return differs;
 }
-#endif
 
-static int64_t find_texts(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
-                          uint32_t *misses) {
-    int64_t count = 0, i = 0;
-#if defined(__AVX512BW__)
-    /* Blocks of 64 rows, so that the steps of many rows are under way at the same time. */
+/* Look up the rows in eights, in blocks of 64, so that the steps of many rows are under way at the same time. Returns the
+   first row that is not looked up. */
+static int64_t find_eights(const QcTextSet *set, const char *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
+                           uint32_t *misses, int64_t *n_misses) {
     __m512i keys[32];
-    while (i + 8 <= n) {
-        int64_t end = i + 64 <= n ? i + 64 : i + ((n - i) & ~7), k;
-        for (k = i; k < end; k += 8)
-            eight_keys((const char *) views + 16 * k, valid ? valid[k >> 3] : 0xFF, keys + (k - i) / 2);
+    int64_t i = 0, count = 0, whole = n & ~7;
+    while (i < whole) {
+        int64_t end = whole - i < 64 ? whole : i + 64, k;
+        for (k = i; k < end; k += 8) eight_keys(views + 16 * k, valid ? valid[k >> 3] : 0xFF, keys + (k - i) / 2);
         for (k = i; k < end; k += 8)
             _mm256_storeu_si256((__m256i *) (numbers + k), eight_numbers(set, eight_prints(keys + (k - i) / 2)));
         for (k = i; k < end; k += 8) {
@@ -222,7 +217,38 @@ static int64_t find_texts(const QcTextSet *set, const void *views, const uint8_t
         }
         i = end;
     }
+    *n_misses = count;
+    return whole;
+}
+
+/* The same for hashes, before they are mixed for the last time. */
+static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, uint64_t *hashes, uint32_t *longer,
+                           int64_t *n_longer) {
+    int64_t i, count = 0, whole = n & ~7;
+    for (i = 0; i < whole; i += 8) {
+        __m512i keys[4];
+        unsigned rows = eight_keys(views + 16 * i, valid ? valid[i >> 3] : 0xFF, keys);
+        _mm512_storeu_si512(hashes + i, eight_prints(keys));
+        for (; rows; rows &= rows - 1) longer[count++] = (uint32_t) (i + __builtin_ctz(rows));
+    }
+    *n_longer = count;
+    return whole;
+}
+#else
+static int64_t find_eights(const QcTextSet *set, const char *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
+                           uint32_t *misses, int64_t *n_misses) {
+    return *n_misses = 0;
+}
+
+static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, uint64_t *hashes, uint32_t *longer,
+                           int64_t *n_longer) {
+    return *n_longer = 0;
+}
 #endif
+
+static int64_t find_texts(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
+                          uint32_t *misses) {
+    int64_t count, i = find_eights(set, views, valid, n, numbers, misses, &count);
     for (; i < n; i++) {
         QcTextKey key = text_key((const char *) views + 16 * i, !valid || (valid[i >> 3] >> (i & 7) & 1));
         uint64_t product = text_print(&key) * set->factor;
@@ -232,6 +258,18 @@ static int64_t find_texts(const QcTextSet *set, const void *views, const uint8_t
         count += ((key.words[0] ^ known[0]) | (key.words[1] ^ known[1]) | (key.words[2] ^ known[2])
                   | (key.words[3] ^ known[3])) != 0;
     }
+    return count;
+}
+
+static int64_t hash_texts(const void *views, const uint8_t *valid, int64_t n, uint64_t *hashes, uint32_t *longer) {
+    int64_t count, i = hash_eights(views, valid, n, hashes, longer, &count);
+    for (; i < n; i++) {
+        QcTextKey key = text_key((const char *) views + 16 * i, !valid || (valid[i >> 3] >> (i & 7) & 1));
+        hashes[i] = text_print(&key);
+        longer[count] = (uint32_t) i;
+        count += key.words[3] >> 56 == QC_TEXT_LONGER;
+    }
+    for (i = 0; i < n; i++) hashes[i] = qc_mix(hashes[i]);
     return count;
 }
 
@@ -466,4 +504,5 @@ static const GroupingKernels grouping_kernels = {
     .mask_words = mask_words,
     .text_keys = text_keys,
     .find_texts = find_texts,
+    .hash_texts = hash_texts,
 };
