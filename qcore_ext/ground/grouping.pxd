@@ -11,12 +11,12 @@ cdef extern from "native/grouping.h" nogil:
     ctypedef struct TextKey "QcTextKey":
         uint64_t words[4]
 
-    ctypedef struct TextSet "QcTextSet":
-        const TextKey* keys
-        const uint32_t* numbers
-        const uint16_t* shifts
+    ctypedef struct Positions "QcPositions":
+        uint32_t* numbers
+        uint16_t* shifts
         uint64_t factor
         uint64_t position_mask
+        int64_t n_keys
         int bucket_shift
         int position_shift
 
@@ -54,8 +54,11 @@ cdef extern from "native/grouping.h" nogil:
             const void* views, const uint8_t* valid, int64_t n, TextKey* keys, uint64_t* prints,
         ) noexcept nogil
         int64_t (*find_texts)(
-            const TextSet* set, const void* views, const uint8_t* valid, int64_t n, uint32_t* numbers,
-            uint32_t* misses,
+            const Positions* positions, const TextKey* keys, const void* views, const uint8_t* valid, int64_t n,
+            uint32_t* numbers, uint32_t* misses,
+        ) noexcept nogil
+        uint64_t (*find_words)(
+            const Positions* positions, const uint64_t* words, const uint64_t* keys, int64_t n, uint32_t* numbers,
         ) noexcept nogil
         int64_t (*hash_texts)(
             const void* views, const uint8_t* valid, int64_t n, uint64_t* hashes, uint32_t* longer,

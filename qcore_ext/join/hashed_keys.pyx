@@ -36,7 +36,7 @@ cdef int hashed_keys_make(
     cdef bint done = False
     hashed_keys_free(hashed)
     # Whether or not there is a hash of them, the same keys are not tried again.
-    hashed.hash.n_keys = n_rows
+    hashed.hash.at.n_keys = n_rows
     if n_rows * <int64_t> BYTES_A_ROW > bytes_left(account) // SHARE_LEFT:
         return 0
     try:

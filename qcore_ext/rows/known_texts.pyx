@@ -8,7 +8,7 @@ from qcore_ext.data.schema cimport PHYS_VIEW
 from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
-from qcore_ext.ground.grouping cimport TEXT_LONGER, TextKey, TextSet
+from qcore_ext.ground.grouping cimport TEXT_LONGER, TextKey
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
 from qcore_ext.rows.perfect_hash cimport perfect_hash_free, perfect_hash_make, perfect_hash_note
 
@@ -30,19 +30,13 @@ cdef bint known_texts_note(KnownTexts* texts, int64_t n, int64_t n_keys) noexcep
 cdef int64_t known_texts_find(
     const KnownTexts* texts, const Vector* vector, int64_t n, uint32_t* numbers, uint32_t* misses,
 ) noexcept nogil:
-    cdef TextSet known
     cdef int64_t n_misses
     qc_check(0 <= n <= VECTOR_ROWS, b"the texts of at most a vector of rows are found at a time")
     qc_check(vector.phys == PHYS_VIEW, b"texts are found in a vector of views")
-    known.keys = <const TextKey*> texts.keys.data
-    known.numbers = texts.hash.numbers
-    known.shifts = texts.hash.shifts
-    known.factor = texts.hash.factor
-    known.position_mask = texts.hash.position_mask
-    known.bucket_shift = texts.hash.bucket_shift
-    known.position_shift = texts.hash.position_shift
-    n_misses = grouping_kernels().find_texts(&known, vector.values, vector.validity, n, numbers, misses)
-    qc_check_rows(numbers, n, texts.hash.n_keys, b"the number of a known text is one of the numbers")
+    n_misses = grouping_kernels().find_texts(
+        &texts.hash.at, <const TextKey*> texts.keys.data, vector.values, vector.validity, n, numbers, misses
+    )
+    qc_check_rows(numbers, n, texts.hash.at.n_keys, b"the number of a known text is one of the numbers")
     return n_misses
 
 
@@ -63,7 +57,7 @@ cdef bint known_texts_begin(
     memset(draft, 0, sizeof(TextsDraft))
     known_texts_free(texts)
     # Whether or not there is a hash of them, the same texts are not tried again.
-    texts.hash.n_keys = n_keys
+    texts.hash.at.n_keys = n_keys
     if n_keys * key_bytes > bytes_left(account) // SHARE_LEFT:
         return False
     try:

@@ -8,20 +8,15 @@ Making it costs 50 ns a key, so it is made when the rows looked up otherwise hav
 later have no position, and are looked up otherwise.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from qcore_ext.ground.grouping cimport Positions
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 
 
 ctypedef struct PerfectHash:
     Buffer* buffer              # owned; NULL if there is no hash
-    uint32_t* numbers           # the number of each position's key; of an empty position, that of any key
-    uint16_t* shifts            # what moves the positions of a bucket's keys
-    uint64_t factor
-    int bucket_shift            # key * factor >> bucket_shift is the bucket
-    int position_shift
-    uint64_t position_mask
-    int64_t n_keys              # number of keys when it was made
+    Positions at                # points to the buffer
     int64_t rows_without        # rows that were looked up otherwise since then
 
 

@@ -5,6 +5,7 @@ from libc.string cimport memset
 
 from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_new_zeroed, buffer_unref
 
 cdef extern from "native/mix.h" nogil:
@@ -34,33 +35,18 @@ cdef void perfect_hash_free(PerfectHash* hash) noexcept nogil:
     memset(hash, 0, sizeof(PerfectHash))
 
 
-cdef inline uint32_t number_at(const PerfectHash* hash, uint64_t key) noexcept nogil:
-    """The number of the key that has the position of `key`."""
-    cdef uint64_t product = key * hash.factor
-    return hash.numbers[
-        ((product >> hash.position_shift) & hash.position_mask) ^ hash.shifts[product >> hash.bucket_shift]
-    ]
-
-
 cdef bint perfect_hash_find(
     const PerfectHash* hash, const uint64_t* words, const uint64_t* keys, int64_t n, uint32_t* numbers,
 ) noexcept nogil:
-    cdef PerfectHash at = hash[0]       # a copy, which the stores to `numbers` cannot change
-    cdef uint64_t missing = 0
-    cdef int64_t i
-    for i in range(n):
-        numbers[i] = number_at(&at, keys[i])
-        missing |= words[numbers[i]] ^ keys[i]
-    return missing == 0
+    return grouping_kernels().find_words(&hash.at, words, keys, n, numbers) == 0
 
 
 cdef void perfect_hash_test(
     const PerfectHash* hash, const uint64_t* words, const uint64_t* keys, int64_t n, uint8_t* flags, uint32_t* numbers,
 ) noexcept nogil:
-    cdef PerfectHash at = hash[0]
     cdef int64_t i
+    grouping_kernels().find_words(&hash.at, words, keys, n, numbers)
     for i in range(n):
-        numbers[i] = number_at(&at, keys[i])
         flags[i] &= words[numbers[i]] == keys[i]
 
 
@@ -77,7 +63,7 @@ cdef int64_t sort_by_bucket(
     memset(starts, 0, (draft.n_buckets + 2) * sizeof(uint32_t))
     for i in range(n_keys):
         if nulls[i] == 0:
-            b = <int64_t> (words[i] * hash.factor >> hash.bucket_shift)
+            b = <int64_t> (words[i] * hash.at.factor >> hash.at.bucket_shift)
             starts[b] += 1
             most = max(most, starts[b])
     for b in range(1, draft.n_buckets + 1):
@@ -85,8 +71,8 @@ cdef int64_t sort_by_bucket(
     # Each start is the end of its bucket until the keys are stored, from the last to the first.
     for i in range(n_keys):
         if nulls[i] == 0:
-            product = words[i] * hash.factor
-            b = <int64_t> (product >> hash.bucket_shift)
+            product = words[i] * hash.at.factor
+            b = <int64_t> (product >> hash.at.bucket_shift)
             starts[b] -= 1
             at = starts[b]
             qc_check(0 <= at < n_keys, b"the keys by bucket are the keys")
@@ -101,24 +87,24 @@ cdef bint fit_bucket(PerfectHash* hash, HashDraft* draft, int64_t bucket) noexce
     cdef int64_t n = draft.starts[bucket + 1] - start
     cdef const uint64_t* products = draft.products + start
     cdef uint64_t shift = 0
-    cdef uint64_t most = min(hash.position_mask + 1, <uint64_t> SHIFTS_MAX)
+    cdef uint64_t most = min(hash.at.position_mask + 1, <uint64_t> SHIFTS_MAX)
     cdef uint64_t at
     cdef int64_t k = 0
     while shift < most:
         k = 0
         while k < n:
-            at = ((products[k] >> hash.position_shift) & hash.position_mask) ^ shift
+            at = ((products[k] >> hash.at.position_shift) & hash.at.position_mask) ^ shift
             if draft.taken[at]:
                 break
             draft.taken[at] = 1
-            hash.numbers[at] = draft.numbers[start + k]
+            hash.at.numbers[at] = draft.numbers[start + k]
             k += 1
         if k == n:
-            hash.shifts[bucket] = <uint16_t> shift
+            hash.at.shifts[bucket] = <uint16_t> shift
             return True
         while k > 0:
             k -= 1
-            draft.taken[((products[k] >> hash.position_shift) & hash.position_mask) ^ shift] = 0
+            draft.taken[((products[k] >> hash.at.position_shift) & hash.at.position_mask) ^ shift] = 0
         shift += 1
     return False
 
@@ -132,10 +118,10 @@ cdef int fit_keys(
     cdef int64_t b
     if size == 0 or size > BUCKET_KEYS_MAX:
         return 0
-    memset(draft.taken, 0, hash.position_mask + 1)
+    memset(draft.taken, 0, hash.at.position_mask + 1)
     # No row of an empty position equals the key of another position.
-    for b in range(<int64_t> hash.position_mask + 1):
-        hash.numbers[b] = draft.numbers[0]
+    for b in range(<int64_t> hash.at.position_mask + 1):
+        hash.at.numbers[b] = draft.numbers[0]
     # The larger buckets first, while most positions are free.
     while size > 0:
         account_check(account)
@@ -163,24 +149,24 @@ cdef int perfect_hash_make(
     n_bytes = n_positions * sizeof(uint32_t) + draft.n_buckets * sizeof(uint16_t)
     n_scratch_bytes = n_keys * 12 + (draft.n_buckets + 2) * 4 + n_positions
     perfect_hash_free(hash)
-    hash.n_keys = n_keys
+    hash.at.n_keys = n_keys
     if n_bytes + n_scratch_bytes > bytes_left(account) // SHARE_LEFT:
         return 0
     try:
         # An empty bucket has the shift 0.
         hash.buffer = buffer_new_zeroed(account, n_bytes)
-        hash.numbers = <uint32_t*> hash.buffer.data
-        hash.shifts = <uint16_t*> (hash.numbers + n_positions)
-        hash.position_mask = <uint64_t> (n_positions - 1)
-        hash.bucket_shift = 64 - (bits - BUCKET_BITS_LESS)
-        hash.position_shift = hash.bucket_shift - bits
+        hash.at.numbers = <uint32_t*> hash.buffer.data
+        hash.at.shifts = <uint16_t*> (hash.at.numbers + n_positions)
+        hash.at.position_mask = <uint64_t> (n_positions - 1)
+        hash.at.bucket_shift = 64 - (bits - BUCKET_BITS_LESS)
+        hash.at.position_shift = hash.at.bucket_shift - bits
         scratch = buffer_new(account, n_scratch_bytes)
         draft.products = <uint64_t*> scratch.data
         draft.numbers = <uint32_t*> (draft.products + n_keys)
         draft.starts = draft.numbers + n_keys
         draft.taken = <uint8_t*> (draft.starts + draft.n_buckets + 2)
         for tried in range(FACTORS_MAX):
-            hash.factor = qc_mix(<uint64_t> tried + 1) | 1
+            hash.at.factor = qc_mix(<uint64_t> tried + 1) | 1
             if fit_keys(hash, &draft, words, nulls, n_keys, account):
                 done = True
                 break
@@ -188,10 +174,10 @@ cdef int perfect_hash_make(
         buffer_unref(scratch)
         if not done:
             perfect_hash_free(hash)
-    hash.n_keys = n_keys
+    hash.at.n_keys = n_keys
     return 0
 
 
 cdef bint perfect_hash_note(PerfectHash* hash, int64_t n, int64_t n_keys, int64_t keys_max) noexcept nogil:
     hash.rows_without += n
-    return hash.rows_without >= ROWS_A_KEY * n_keys and n_keys != hash.n_keys and n_keys <= keys_max
+    return hash.rows_without >= ROWS_A_KEY * n_keys and n_keys != hash.at.n_keys and n_keys <= keys_max

@@ -15,14 +15,16 @@ typedef struct {
 enum { QC_TEXT_MAX = 31, QC_TEXT_LONGER = 0xFE, QC_TEXT_NULL = 0xFF };
 typedef struct { uint64_t words[4]; } QcTextKey;
 
-/* Numbered texts, found by a perfect hash of their fingerprints: rows/perfect_hash has the meaning of its fields. */
+/* A perfect hash of numbered keys: each has a position of its own. rows/perfect_hash makes it. */
 typedef struct {
-    const QcTextKey *keys;          /* by number */
-    const uint32_t *numbers;
-    const uint16_t *shifts;
-    uint64_t factor, position_mask;
-    int bucket_shift, position_shift;
-} QcTextSet;
+    uint32_t *numbers;              /* the number of each position's key; of an empty position, that of any key */
+    uint16_t *shifts;               /* what moves the positions of a bucket's keys; they follow the numbers */
+    uint64_t factor;
+    uint64_t position_mask;
+    int64_t n_keys;                 /* number of keys when it was made */
+    int bucket_shift;               /* key * factor >> bucket_shift is the bucket */
+    int position_shift;
+} QcPositions;
 
 typedef struct {
     /* Hashes of keys of one or two words, and of which of their columns are null. */
@@ -54,10 +56,14 @@ typedef struct {
     /* The keys of n string views, and their fingerprints. `valid`: a bitmap, NULL if no row is null. The views of null
        rows are not followed. A key of the kind QC_TEXT_LONGER equals no other. */
     void (*text_keys)(const void *views, const uint8_t *valid, int64_t n, QcTextKey *keys, uint64_t *prints);
-    /* numbers[i] = the number of the text at the position of row i. Lists the rows that have another text in `misses`,
-       and returns how many. n <= 2**11 */
-    int64_t (*find_texts)(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
-                          uint32_t *misses);
+    /* numbers[i] = the number of the text that has the position of row i; `keys` has the texts by number. Lists the rows
+       that have another text in `misses`, and returns how many. n <= 2**11 */
+    int64_t (*find_texts)(const QcPositions *positions, const QcTextKey *keys, const void *views, const uint8_t *valid,
+                          int64_t n, uint32_t *numbers, uint32_t *misses);
+    /* numbers[i] = the number of the word that has the position of keys[i]; `words` has the words by number. Returns
+       non-zero if one of them is not keys[i]. */
+    uint64_t (*find_words)(const QcPositions *positions, const uint64_t *words, const uint64_t *keys, int64_t n,
+                           uint32_t *numbers);
     /* Hashes of n string views. Lists the rows whose text is longer than QC_TEXT_MAX bytes in `longer`, and returns how
        many: their hashes, and those of null rows, stand for nothing. n <= 2**11 */
     int64_t (*hash_texts)(const void *views, const uint8_t *valid, int64_t n, uint64_t *hashes, uint32_t *longer);

@@ -12,6 +12,7 @@
 
 #include "grouping.h"
 #include "mix.h"
+#include "prefetch.h"
 
 static void hash_one(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes) {
     for (int64_t i = 0; i < n; i++) hashes[i] = qc_mix(low[i] + nulls[i]);
@@ -174,14 +175,14 @@ static inline __attribute__((always_inline)) __m512i eight_prints(const __m512i 
     return _mm512_permutexvar_epi64(_mm512_set_epi64(7, 5, 6, 4, 3, 1, 2, 0), sums);
 }
 
-static inline __attribute__((always_inline)) __m256i eight_numbers(const QcTextSet *set, __m512i prints) {
-    __m512i products = _mm512_mullo_epi64(prints, _mm512_set1_epi64((long long) set->factor));
-    __m512i buckets = _mm512_srl_epi64(products, _mm_cvtsi32_si128(set->bucket_shift));
-    __m512i places = _mm512_srl_epi64(products, _mm_cvtsi32_si128(set->position_shift));
-    places = _mm512_and_si512(places, _mm512_set1_epi64((long long) set->position_mask));
+static inline __attribute__((always_inline)) __m256i eight_numbers(const QcPositions *positions, __m512i prints) {
+    __m512i products = _mm512_mullo_epi64(prints, _mm512_set1_epi64((long long) positions->factor));
+    __m512i buckets = _mm512_srl_epi64(products, _mm_cvtsi32_si128(positions->bucket_shift));
+    __m512i places = _mm512_srl_epi64(products, _mm_cvtsi32_si128(positions->position_shift));
+    places = _mm512_and_si512(places, _mm512_set1_epi64((long long) positions->position_mask));
     /* Each shift is the upper half of a word that begins two bytes earlier, where the numbers end. */
-    __m256i shifts = _mm256_srli_epi32(_mm512_i64gather_epi32(buckets, (const char *) set->shifts - 2, 2), 16);
-    return _mm512_i64gather_epi32(_mm512_xor_si512(places, _mm512_cvtepu32_epi64(shifts)), set->numbers, 4);
+    __m256i shifts = _mm256_srli_epi32(_mm512_i64gather_epi32(buckets, (const char *) positions->shifts - 2, 2), 16);
+    return _mm512_i64gather_epi32(_mm512_xor_si512(places, _mm512_cvtepu32_epi64(shifts)), positions->numbers, 4);
 }
 
 /* Four bits a row, not all zero if its key is not that of its number. */
@@ -199,17 +200,17 @@ static inline __attribute__((always_inline)) uint32_t eight_differ(const QcTextK
 
 /* Look up the rows in eights, in blocks of 64, so that the steps of many rows are under way at the same time. Returns the
    first row that is not looked up. */
-static int64_t find_eights(const QcTextSet *set, const char *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
-                           uint32_t *misses, int64_t *n_misses) {
+static int64_t find_eights(const QcPositions *positions, const QcTextKey *known, const char *views, const uint8_t *valid,
+                           int64_t n, uint32_t *numbers, uint32_t *misses, int64_t *n_misses) {
     __m512i keys[32];
     int64_t i = 0, count = 0, whole = n & ~7;
     while (i < whole) {
         int64_t end = whole - i < 64 ? whole : i + 64, k;
         for (k = i; k < end; k += 8) eight_keys(views + 16 * k, valid ? valid[k >> 3] : 0xFF, keys + (k - i) / 2);
         for (k = i; k < end; k += 8)
-            _mm256_storeu_si256((__m256i *) (numbers + k), eight_numbers(set, eight_prints(keys + (k - i) / 2)));
+            _mm256_storeu_si256((__m256i *) (numbers + k), eight_numbers(positions, eight_prints(keys + (k - i) / 2)));
         for (k = i; k < end; k += 8) {
-            uint32_t differs = eight_differ(set->keys, keys + (k - i) / 2, numbers + k);
+            uint32_t differs = eight_differ(known, keys + (k - i) / 2, numbers + k);
             for (int row = 0; differs; row++, differs >>= 4) {
                 misses[count] = (uint32_t) (k + row);
                 count += (differs & 15) != 0;
@@ -235,8 +236,8 @@ static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, u
     return whole;
 }
 #else
-static int64_t find_eights(const QcTextSet *set, const char *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
-                           uint32_t *misses, int64_t *n_misses) {
+static int64_t find_eights(const QcPositions *positions, const QcTextKey *known, const char *views, const uint8_t *valid,
+                           int64_t n, uint32_t *numbers, uint32_t *misses, int64_t *n_misses) {
     return *n_misses = 0;
 }
 
@@ -246,14 +247,19 @@ static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, u
 }
 #endif
 
-static int64_t find_texts(const QcTextSet *set, const void *views, const uint8_t *valid, int64_t n, uint32_t *numbers,
-                          uint32_t *misses) {
-    int64_t count, i = find_eights(set, views, valid, n, numbers, misses, &count);
+static inline uint32_t number_at(const QcPositions *positions, uint64_t key) {
+    uint64_t product = key * positions->factor;
+    return positions->numbers[(product >> positions->position_shift & positions->position_mask)
+                              ^ positions->shifts[product >> positions->bucket_shift]];
+}
+
+static int64_t find_texts(const QcPositions *positions, const QcTextKey *keys, const void *views, const uint8_t *valid,
+                          int64_t n, uint32_t *numbers, uint32_t *misses) {
+    int64_t count, i = find_eights(positions, keys, views, valid, n, numbers, misses, &count);
     for (; i < n; i++) {
         QcTextKey key = text_key((const char *) views + 16 * i, !valid || (valid[i >> 3] >> (i & 7) & 1));
-        uint64_t product = text_print(&key) * set->factor;
-        uint64_t place = (product >> set->position_shift & set->position_mask) ^ set->shifts[product >> set->bucket_shift];
-        const uint64_t *known = set->keys[numbers[i] = set->numbers[place]].words;
+        numbers[i] = number_at(positions, text_print(&key));
+        const uint64_t *known = keys[numbers[i]].words;
         misses[count] = (uint32_t) i;
         count += ((key.words[0] ^ known[0]) | (key.words[1] ^ known[1]) | (key.words[2] ^ known[2])
                   | (key.words[3] ^ known[3])) != 0;
@@ -271,6 +277,60 @@ static int64_t hash_texts(const void *views, const uint8_t *valid, int64_t n, ui
     }
     for (i = 0; i < n; i++) hashes[i] = qc_mix(hashes[i]);
     return count;
+}
+
+/* --- words --- */
+
+#if defined(__AVX512BW__)
+enum { FEW_WORDS = 16, FEW_POSITIONS = 32 };    /* of which two registers have all */
+
+/* Look up the words in eights, with all of the hash in registers. Returns the first row that is not looked up. */
+static int64_t find_few_words(const QcPositions *positions, const uint64_t *words, const uint64_t *keys, int64_t n,
+                              uint32_t *numbers, uint64_t *missing) {
+    const uint32_t n_positions = (uint32_t) positions->position_mask + 1;
+    const uint32_t known = (1u << positions->n_keys) - 1;
+    const __m512i factor = _mm512_set1_epi64((long long) positions->factor);
+    const __m512i mask = _mm512_set1_epi64((long long) positions->position_mask);
+    const __m128i bucket_shift = _mm_cvtsi32_si128(positions->bucket_shift);
+    const __m128i position_shift = _mm_cvtsi32_si128(positions->position_shift);
+    const __mmask8 in_low = (__mmask8) ((1u << (n_positions >> 2)) - 1);
+    const __m512i shifts = _mm512_cvtepu16_epi64(_mm_maskz_loadu_epi16(in_low, positions->shifts));
+    const __m512i low = _mm512_maskz_loadu_epi32(n_positions < 16 ? 0xFF : 0xFFFF, positions->numbers);
+    const __m512i high = _mm512_maskz_loadu_epi32(n_positions > 16 ? 0xFFFF : 0, positions->numbers + 16);
+    const __m512i first = _mm512_maskz_loadu_epi64((__mmask8) known, words);
+    const __m512i second = _mm512_maskz_loadu_epi64((__mmask8) (known >> 8), words + 8);
+    __m512i differs = _mm512_setzero_si512();
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        qc_prefetch_stream(keys + i);
+        __m512i key = _mm512_loadu_si512(keys + i), product = _mm512_mullo_epi64(key, factor);
+        __m512i shift = _mm512_permutexvar_epi64(_mm512_srl_epi64(product, bucket_shift), shifts);
+        __m512i place = _mm512_xor_si512(_mm512_and_si512(_mm512_srl_epi64(product, position_shift), mask), shift);
+        __m512i number = _mm512_maskz_permutex2var_epi32(0x5555, low, place, high);
+        __m512i word = _mm512_permutex2var_epi64(first, number, second);
+        differs = _mm512_or_si512(differs, _mm512_xor_si512(word, key));
+        _mm256_storeu_si256((__m256i *) (numbers + i), _mm512_cvtepi64_epi32(number));
+    }
+    *missing = _mm512_test_epi64_mask(differs, differs);
+    return i;
+}
+#endif
+
+static uint64_t find_words(const QcPositions *positions, const uint64_t *words, const uint64_t *keys, int64_t n,
+                           uint32_t *numbers) {
+    const QcPositions at = *positions;  /* a copy, which the stores to `numbers` cannot change */
+    uint64_t missing = 0;
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    if (at.n_keys <= FEW_WORDS && at.position_mask < FEW_POSITIONS)
+        i = find_few_words(positions, words, keys, n, numbers, &missing);
+#endif
+    for (; i < n; i++) {
+        if (i % 8 == 0) qc_prefetch_stream(keys + i);
+        numbers[i] = number_at(&at, keys[i]);
+        missing |= words[numbers[i]] ^ keys[i];
+    }
+    return missing;
 }
 
 /* --- sums and counts --- */
@@ -309,6 +369,8 @@ static inline __attribute__((always_inline)) void sum_halves(const int64_t *valu
     uint64_t sum = 0;
     int64_t i = 0;
     for (; i + 16 <= n; i += 16) {
+        qc_prefetch_stream(values + i);
+        qc_prefetch_stream(values + i + 8);
         load_eight(values, bits, i, n, &a);
         load_eight(values, bits, i + 8, n, &b);
         wrapped += a;
@@ -343,6 +405,7 @@ static inline __attribute__((always_inline)) double sum_real(const double *value
     int64_t i = 0;
     for (; i + 32 <= n; i += 32)
         for (int k = 0; k < 4; k++) {
+            qc_prefetch_stream(values + i + 8 * k);
             load_eight(values, bits, i + 8 * k, n, &loaded);
             sums[k] += (Doubles8) loaded;
         }
@@ -370,7 +433,12 @@ static void mask_words(const uint64_t *values, const uint8_t *bits, int64_t n, u
 
 static uint64_t magnitude_bits(const int64_t *values, int64_t n) {
     uint64_t seen = 0;
-    for (int64_t i = 0; i < n; i++) seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        qc_prefetch_stream(values + i);
+        for (int k = 0; k < 8; k++) seen |= (uint64_t) (values[i + k] ^ (values[i + k] >> 63));
+    }
+    for (; i < n; i++) seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
     return seen;
 }
 
@@ -383,6 +451,8 @@ static inline __attribute__((always_inline)) uint64_t sum_by_masks(
     for (int64_t i = 0; i < n; i += 16) {
         uint32_t rows = bits_of_eight(bits, i, n);
         if (i + 8 < n) rows |= (uint32_t) bits_of_eight(bits, i + 8, n) << 8;
+        qc_prefetch_stream(values + i);
+        qc_prefetch_stream(values + i + 8);
         __m512i of = _mm512_maskz_loadu_epi32((__mmask16) rows, groups + i);
         __m512i a = _mm512_maskz_loadu_epi64((__mmask8) rows, values + i);
         __m512i b = _mm512_maskz_loadu_epi64((__mmask8) (rows >> 8), values + i + 8);
@@ -411,7 +481,12 @@ static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const 
     if (n_groups == 5) return sum_by_masks(values, groups, bits, n, 5, sums);
     if (n_groups == 6) return sum_by_masks(values, groups, bits, n, 6, sums);
     if (n_groups == 7) return sum_by_masks(values, groups, bits, n, 7, sums);
-    return sum_by_masks(values, groups, bits, n, 8, sums);
+    if (n_groups == 8) return sum_by_masks(values, groups, bits, n, 8, sums);
+    int64_t all[16];
+    uint64_t seen = n_groups <= 12 ? sum_by_masks(values, groups, bits, n, 12, all)
+                                   : sum_by_masks(values, groups, bits, n, 16, all);
+    memcpy(sums, all, (size_t) n_groups * sizeof(int64_t));
+    return seen;
 }
 #else
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
@@ -504,5 +579,6 @@ static const GroupingKernels grouping_kernels = {
     .mask_words = mask_words,
     .text_keys = text_keys,
     .find_texts = find_texts,
+    .find_words = find_words,
     .hash_texts = hash_texts,
 };

@@ -6,7 +6,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,bmi,bmi2,fma,popcnt,lzcnt,prefer-vector-width=512")
 #endif
 #include "dispatch.h"
-#define GROUPING_MASKED 8
+#define GROUPING_MASKED 16
 #include "simd_body.h"
 #include "probe_body.h"
 #include "grouping_body.h"

@@ -11,4 +11,9 @@ static inline void qc_prefetch_range(const char *start, int64_t n) {
     for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(start + i, 0);
     __asm__ volatile("");
 }
+
+/* Of a loop over memory: fetch the line that it reads in QC_STREAM_AHEAD bytes. The processor's own prefetch ends at each
+   page of 4 KB. Where the values are in a cache already this costs one instruction a line. */
+enum { QC_STREAM_AHEAD = 2048 };
+static inline void qc_prefetch_stream(const void *address) { __builtin_prefetch((const char *) address + QC_STREAM_AHEAD); }
 #endif

@@ -112,8 +112,10 @@ COMPARES_FLOAT(f64, double)
         const type *a = pa, *b = pb; int64_t i = 0; const __m128i one = _mm_set1_epi8(1);                            \
         for (; i + 16 <= n; i += 16) {                                                                               \
             uint32_t m = 0;                                                                                          \
-            for (int k = 0; k < 16; k += lanes)                                                                      \
-                m |= (uint32_t) compare(load(a + i + k), load(b + i + k), op) << k;                                  \
+            for (int k = 0; k < 16; k += lanes) {                                                                    \
+                qc_prefetch_stream(a + i + k);                                                                       \
+                qc_prefetch_stream(b + i + k);                                                                       \
+                m |= (uint32_t) compare(load(a + i + k), load(b + i + k), op) << k; }                                \
             _mm_storeu_si128((__m128i *) (out + i), _mm_maskz_mov_epi8((__mmask16) m, one)); }                       \
         for (; i < n; i++) out[i] = a[i] scalar_op b[i]; }                                                           \
     static void name##_vs(const void *pa, const void *pb, uint8_t *out, int64_t n) {                                 \
@@ -121,8 +123,9 @@ COMPARES_FLOAT(f64, double)
         const __m512i b = broadcast(s);                                                                              \
         for (; i + 16 <= n; i += 16) {                                                                               \
             uint32_t m = 0;                                                                                          \
-            for (int k = 0; k < 16; k += lanes)                                                                      \
-                m |= (uint32_t) compare(load(a + i + k), b, op) << k;                                                \
+            for (int k = 0; k < 16; k += lanes) {                                                                    \
+                qc_prefetch_stream(a + i + k);                                                                       \
+                m |= (uint32_t) compare(load(a + i + k), b, op) << k; }                                              \
             _mm_storeu_si128((__m128i *) (out + i), _mm_maskz_mov_epi8((__mmask16) m, one)); }                       \
         for (; i < n; i++) out[i] = a[i] scalar_op s; }
 
@@ -162,6 +165,8 @@ static uint64_t narrow(const int64_t *wide, int64_t n, int64_t *out) {
         __m512i a = _mm512_loadu_si512(wide + 2 * i), b = _mm512_loadu_si512(wide + 2 * i + 8);
         __m512i values = _mm512_permutex2var_epi64(a, low, b);
         __m512i signs = _mm512_permutex2var_epi64(a, high, b);
+        qc_prefetch_stream(wide + 2 * i);
+        qc_prefetch_stream(wide + 2 * i + 8);
         different = _mm512_or_si512(different, _mm512_xor_si512(signs, _mm512_srai_epi64(values, 63)));
         _mm512_storeu_si512(out + i, values);
     }
@@ -526,9 +531,6 @@ static inline void view_fast(const char *text, int64_t length, char *out) {
 static inline void view_fast(const char *text, int64_t length, char *out) { view_scalar(text, length, out); }
 #endif
 
-/* Bytes from a text to the one that is fetched: the processor's own prefetch ends at each page. */
-enum { VIEWS_AHEAD = 1024 };
-
 /* Of neighbouring rows only the first and the last few lie too near the ends of `data`; the rest needs no check. */
 #define VIEWS(name, type)                                                                                            \
     static void name(const type *offsets, const char *data, int64_t last, const uint32_t *rows, int64_t n, void *po) { \
@@ -555,7 +557,7 @@ enum { VIEWS_AHEAD = 1024 };
         }                                                                                                            \
         for (int64_t from = offsets[i]; i < end; i++) {                                                              \
             int64_t next = offsets[i + 1];                                                                           \
-            __builtin_prefetch(data + next + VIEWS_AHEAD);                                                           \
+            qc_prefetch_stream(data + next);                                                                         \
             view_fast(data + from, next - from, out + 16 * i);                                                       \
             from = next;                                                                                             \
         } }
