@@ -596,12 +596,12 @@ def aggregate_kept(
 @pytest.mark.parametrize("share", MASK_SHARES)
 @pytest.mark.parametrize("n_rows", [*SIZES, 5003, 20_000])
 @pytest.mark.parametrize("null_share", [0.0, 0.3])
-@pytest.mark.parametrize("keys", ["none", "few", "letters", "many"])
+@pytest.mark.parametrize("keys", ["none", "few", "some", "letters", "many"])
 @pytest.mark.parametrize("step", ["single", "partial"])
 def test_rows_under_a_mask(share: int | str, n_rows: int, null_share: float, keys: str, step: str) -> None:
     table = random_table(31, n_rows, MASK_TYPES, null_share=null_share, extremes=False)
     rng = np.random.default_rng(7)
-    numbers = rng.integers(0, {"few": 6, "letters": 30, "many": 900}.get(keys, 1), n_rows)
+    numbers = rng.integers(0, {"few": 6, "some": 13, "letters": 30, "many": 900}.get(keys, 1), n_rows)
     columns = {
         "none": [],
         "few": [pa.array(numbers, pa.int32(), mask=rng.random(n_rows) < null_share)],
@@ -609,6 +609,7 @@ def test_rows_under_a_mask(share: int | str, n_rows: int, null_share: float, key
             pa.array([chr(65 + number % 5) for number in numbers]),
             pa.array([chr(65 + number // 5) for number in numbers], pa.string()),
         ],
+        "some": [pa.array(numbers, pa.int16(), mask=rng.random(n_rows) < null_share)],
         "many": [pa.array(numbers)],
     }[keys]
     for column in reversed(columns):

@@ -14,7 +14,7 @@ from qcore_testing.operators import run_chain
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("n_groups", [1, 2, 3, 5, 6, 8, 9, 64, 65, 1000])
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 5, 6, 8, 9, 12, 13, 16, 17, 64, 65, 1000])
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 2047, 2048, 2049, 5000])
 def test_levels_agree(level: int, n_rows: int, n_groups: int) -> None:
     rng = np.random.default_rng(n_rows)

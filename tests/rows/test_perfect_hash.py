@@ -47,6 +47,16 @@ def test_q2_keys_that_come_after_the_hash_was_made() -> None:
     group(pa.array(np.concatenate(parts) * STEP))
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("n_groups", range(1, 19))
+def test_q2_few_keys_then_others(n_groups: int) -> None:
+    """The hash of up to 16 keys is held in registers. Each other key is compared with the key of its position."""
+    rng = np.random.default_rng(36)
+    few = rng.integers(0, n_groups, 5003)
+    for others in (rng.integers(n_groups, 2000, 1001), np.arange(2000)):
+        group(pa.array(np.concatenate([few, others, few]) * STEP))
+
+
 def test_q2_a_partial_step_that_starts_again() -> None:
     """The hash of earlier groups is forgotten with the groups, though the same keys come again."""
     rng = np.random.default_rng(35)
