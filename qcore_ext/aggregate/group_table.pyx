@@ -8,7 +8,6 @@ from qcore_ext.data.column cimport (
     VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, StringView, Vector, column_new_flat,
 )
 from qcore_ext.data.schema cimport PHYS_VIEW, DataType
-from qcore_ext.ground.bitmap cimport bit_get, bit_set
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.grouping cimport QcGroupSlot
@@ -30,7 +29,7 @@ from qcore_ext.rows.key_columns cimport (
 )
 from qcore_ext.rows.known_texts cimport (
     TextsDraft, known_texts_begin, known_texts_end, known_texts_find, known_texts_free, known_texts_note,
-    texts_draft_free, texts_draft_put,
+    texts_draft_free, texts_draft_put, texts_pick,
 )
 from qcore_ext.rows.perfect_hash cimport perfect_hash_find, perfect_hash_free, perfect_hash_make, perfect_hash_note
 
@@ -827,18 +826,9 @@ cdef int know_texts(GroupTable* table) except -1 nogil:
 cdef int assign_unknown(GroupTable* table, const Vector* key, int64_t n, uint32_t* groups) except -1 nogil:
     """Find or create the groups of the n rows scratch.unknown, whose text is not known."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
-    cdef const StringView* views = <const StringView*> key.values
-    cdef Vector rest = key[0]
+    cdef Vector rest
     cdef int64_t i
-    for i in range(n):
-        scratch.views[i] = views[scratch.unknown[i]]
-    rest.values = scratch.views
-    if key.validity != NULL:
-        memset(scratch.validity, 0, VECTOR_BITMAP_BYTES)
-        for i in range(n):
-            if bit_get(key.validity, scratch.unknown[i]):
-                bit_set(scratch.validity, i)
-        rest.validity = scratch.validity
+    texts_pick(key, scratch.unknown, n, scratch.views, scratch.validity, &rest)
     assign_looked_up(table, &rest, NULL, n, scratch.unknown_groups)
     for i in range(n):
         groups[scratch.unknown[i]] = scratch.unknown_groups[i]

@@ -81,8 +81,8 @@ cdef int hash_views(
     cdef int64_t n_longer, j
     while start < n:
         n_longer = grouping_kernels().hash_texts(
-            values + start, NULL if validity == NULL else validity + (start >> 3), min(n - start, <int64_t> VECTOR_ROWS),
-            out + start, longer,
+            values + start, NULL if validity == NULL else validity + (start >> 3),
+            min(n - start, <int64_t> VECTOR_ROWS), out + start, longer,
         )
         for j in range(n_longer):
             if j + TEXTS_AHEAD < n_longer:

@@ -1,14 +1,14 @@
 """Known texts: the numbers of texts that were met before, found by one loop.
 
 The look-up of a text in a hash table takes four loops: hash it, read a slot, compare the text, list the rows without a
-match. Each reads the text or stores a word a row. Here a text of up to 31 bytes is loaded once into a register, with its
-length. A fingerprint of the register gives the position of a perfect hash, and the key there is compared with the
-register. Texts that are longer, or that come later, are not found and must be looked up otherwise.
+match. Each reads the text or stores a word for each row. Here a text of up to 31 bytes is loaded once into a register,
+with its length. A fingerprint of the register gives the position of a perfect hash, and the key there is compared with
+the register. Texts that are longer, or that come later, are not found and must be looked up otherwise.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from qcore_ext.data.column cimport Vector
+from qcore_ext.data.column cimport StringView, Vector
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
 from qcore_ext.rows.perfect_hash cimport PerfectHash
 
@@ -43,4 +43,9 @@ cdef void texts_draft_free(TextsDraft* draft) noexcept nogil
 # and returns how many.
 cdef int64_t known_texts_find(
     const KnownTexts* texts, const Vector* vector, int64_t n, uint32_t* numbers, uint32_t* misses,
+) noexcept nogil
+# Rows rows[0..n) of a vector of views, n <= VECTOR_ROWS, as a vector. `views` has space for n views, and `validity` for
+# the bits of a vector.
+cdef void texts_pick(
+    const Vector* vector, const uint32_t* rows, int64_t n, StringView* views, uint8_t* validity, Vector* out,
 ) noexcept nogil

@@ -3,13 +3,14 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from qcore_ext.data.column cimport VECTOR_ROWS, Vector
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, StringView, Vector
 from qcore_ext.data.schema cimport PHYS_VIEW
+from qcore_ext.ground.bitmap cimport bit_get, bit_set
 from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.grouping cimport TEXT_LONGER, TextKey
-from qcore_ext.ground.memory cimport Buffer, MemoryAccount, buffer_new, buffer_unref
+from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
 from qcore_ext.rows.perfect_hash cimport perfect_hash_free, perfect_hash_make, perfect_hash_note
 
 cdef enum:
@@ -38,6 +39,24 @@ cdef int64_t known_texts_find(
     )
     qc_check_rows(numbers, n, texts.hash.at.n_keys, b"the number of a known text is one of the numbers")
     return n_misses
+
+
+cdef void texts_pick(
+    const Vector* vector, const uint32_t* rows, int64_t n, StringView* views, uint8_t* validity, Vector* out,
+) noexcept nogil:
+    cdef const StringView* values = <const StringView*> vector.values
+    cdef int64_t i
+    qc_check(0 <= n <= VECTOR_ROWS, b"at most a vector of texts is picked at a time")
+    out[0] = vector[0]
+    out.values = views
+    for i in range(n):
+        views[i] = values[rows[i]]
+    if vector.validity != NULL:
+        out.validity = validity
+        memset(validity, 0, VECTOR_BITMAP_BYTES)
+        for i in range(n):
+            if bit_get(vector.validity, rows[i]):
+                bit_set(validity, i)
 
 
 # --- making ---

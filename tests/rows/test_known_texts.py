@@ -25,7 +25,7 @@ def group(keys: pa.Array, memory: Account | None = None, **options: int) -> None
     assert_same_rows(got, table.group_by("k").aggregate([("x", "sum"), ([], "count_all")]))
 
 
-def drawn(texts: list[str] | list[bytes], n: int, seed: int, null_share: float = 0.0) -> pa.Array:
+def draw(texts: list[str] | list[bytes], n: int, seed: int, null_share: float = 0.0) -> pa.Array:
     rng = np.random.default_rng(seed)
     numbers = rng.integers(0, len(texts), n)
     return pa.array(texts).take(pa.array(numbers, mask=rng.random(n) < null_share))
@@ -37,7 +37,7 @@ def drawn(texts: list[str] | list[bytes], n: int, seed: int, null_share: float =
 def test_q2_texts_of_all_lengths(n: int, null_share: float, type_: pa.DataType) -> None:
     """0 to 40 bytes in one vector, three texts each."""
     texts = [f"{number}{'abcdefghij' * 4}"[:length] for length in range(41) for number in range(3)]
-    group(drawn(texts, n, 41, null_share).cast(type_))
+    group(draw(texts, n, 41, null_share).cast(type_))
 
 
 def test_q2_a_text_at_the_end_of_its_buffer() -> None:
@@ -78,7 +78,8 @@ def test_q2_many_texts_too_long(share: float) -> None:
     rng = np.random.default_rng(44)
     numbers = rng.integers(0, 200, 40_000)
     long = numbers % 10 < 10 * share
-    group(pa.array([f"{number:05}" + " and so on" * (4 if is_long else 1) for number, is_long in zip(numbers, long)]))
+    tails = [" and so on" * (4 if is_long else 1) for is_long in long]
+    group(pa.array([f"{number:05}{tail}" for number, tail in zip(numbers, tails, strict=True)]))
 
 
 def test_q2_views_of_null_rows_are_not_followed() -> None:
@@ -123,7 +124,7 @@ def test_q2_known_texts_in_the_parts_of_a_partitioned_table() -> None:
 
 def test_q2_under_a_memory_limit() -> None:
     """Without memory for known texts the rows are grouped all the same."""
-    keys = drawn([f"text number {i}" for i in range(2000)], 200_000, 47)
+    keys = draw([f"text number {i}" for i in range(2000)], 200_000, 47)
     limits = [2**20, 2**21, 2**22]
     for limit in limits:
         group(keys, Account(limit=limit))

@@ -16,4 +16,8 @@ static inline void qc_prefetch_range(const char *start, int64_t n) {
    page of 4 KB. Where the values are in a cache already this costs one instruction a line. */
 enum { QC_STREAM_AHEAD = 2048 };
 static inline void qc_prefetch_stream(const void *address) { __builtin_prefetch((const char *) address + QC_STREAM_AHEAD); }
+#if defined(__AVX512F__)
+#include <immintrin.h>
+static inline __m512i qc_load_stream(const void *line) { qc_prefetch_stream(line); return _mm512_loadu_si512(line); }
+#endif
 #endif

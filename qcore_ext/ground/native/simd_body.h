@@ -112,10 +112,8 @@ COMPARES_FLOAT(f64, double)
         const type *a = pa, *b = pb; int64_t i = 0; const __m128i one = _mm_set1_epi8(1);                            \
         for (; i + 16 <= n; i += 16) {                                                                               \
             uint32_t m = 0;                                                                                          \
-            for (int k = 0; k < 16; k += lanes) {                                                                    \
-                qc_prefetch_stream(a + i + k);                                                                       \
-                qc_prefetch_stream(b + i + k);                                                                       \
-                m |= (uint32_t) compare(load(a + i + k), load(b + i + k), op) << k; }                                \
+            for (int k = 0; k < 16; k += lanes)                                                                      \
+                m |= (uint32_t) compare(load(a + i + k), load(b + i + k), op) << k;                                  \
             _mm_storeu_si128((__m128i *) (out + i), _mm_maskz_mov_epi8((__mmask16) m, one)); }                       \
         for (; i < n; i++) out[i] = a[i] scalar_op b[i]; }                                                           \
     static void name##_vs(const void *pa, const void *pb, uint8_t *out, int64_t n) {                                 \
@@ -123,19 +121,18 @@ COMPARES_FLOAT(f64, double)
         const __m512i b = broadcast(s);                                                                              \
         for (; i + 16 <= n; i += 16) {                                                                               \
             uint32_t m = 0;                                                                                          \
-            for (int k = 0; k < 16; k += lanes) {                                                                    \
-                qc_prefetch_stream(a + i + k);                                                                       \
-                m |= (uint32_t) compare(load(a + i + k), b, op) << k; }                                              \
+            for (int k = 0; k < 16; k += lanes)                                                                      \
+                m |= (uint32_t) compare(load(a + i + k), b, op) << k;                                                \
             _mm_storeu_si128((__m128i *) (out + i), _mm_maskz_mov_epi8((__mmask16) m, one)); }                       \
         for (; i < n; i++) out[i] = a[i] scalar_op s; }
 
 #define COMPARES_WIDE(suffix, type, lanes, broadcast, compare)                                                       \
-    COMPARE_WIDE(eq_##suffix, type, lanes, _mm512_loadu_si512, broadcast, compare, _MM_CMPINT_EQ, ==)                \
-    COMPARE_WIDE(ne_##suffix, type, lanes, _mm512_loadu_si512, broadcast, compare, _MM_CMPINT_NE, !=)                \
-    COMPARE_WIDE(lt_##suffix, type, lanes, _mm512_loadu_si512, broadcast, compare, _MM_CMPINT_LT, <)                 \
-    COMPARE_WIDE(le_##suffix, type, lanes, _mm512_loadu_si512, broadcast, compare, _MM_CMPINT_LE, <=)                \
-    COMPARE_WIDE(gt_##suffix, type, lanes, _mm512_loadu_si512, broadcast, compare, _MM_CMPINT_NLE, >)                \
-    COMPARE_WIDE(ge_##suffix, type, lanes, _mm512_loadu_si512, broadcast, compare, _MM_CMPINT_NLT, >=)
+    COMPARE_WIDE(eq_##suffix, type, lanes, qc_load_stream, broadcast, compare, _MM_CMPINT_EQ, ==)                    \
+    COMPARE_WIDE(ne_##suffix, type, lanes, qc_load_stream, broadcast, compare, _MM_CMPINT_NE, !=)                    \
+    COMPARE_WIDE(lt_##suffix, type, lanes, qc_load_stream, broadcast, compare, _MM_CMPINT_LT, <)                     \
+    COMPARE_WIDE(le_##suffix, type, lanes, qc_load_stream, broadcast, compare, _MM_CMPINT_LE, <=)                    \
+    COMPARE_WIDE(gt_##suffix, type, lanes, qc_load_stream, broadcast, compare, _MM_CMPINT_NLE, >)                    \
+    COMPARE_WIDE(ge_##suffix, type, lanes, qc_load_stream, broadcast, compare, _MM_CMPINT_NLT, >=)
 
 COMPARES_WIDE(i32, int32_t, 16, _mm512_set1_epi32, _mm512_cmp_epi32_mask)
 COMPARES_WIDE(i64, int64_t, 8, _mm512_set1_epi64, _mm512_cmp_epi64_mask)
@@ -162,11 +159,9 @@ static uint64_t narrow(const int64_t *wide, int64_t n, int64_t *out) {
     const __m512i low = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), high = _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1);
     __m512i different = _mm512_setzero_si512();
     for (; i + 8 <= n; i += 8) {
-        __m512i a = _mm512_loadu_si512(wide + 2 * i), b = _mm512_loadu_si512(wide + 2 * i + 8);
+        __m512i a = qc_load_stream(wide + 2 * i), b = qc_load_stream(wide + 2 * i + 8);
         __m512i values = _mm512_permutex2var_epi64(a, low, b);
         __m512i signs = _mm512_permutex2var_epi64(a, high, b);
-        qc_prefetch_stream(wide + 2 * i);
-        qc_prefetch_stream(wide + 2 * i + 8);
         different = _mm512_or_si512(different, _mm512_xor_si512(signs, _mm512_srai_epi64(values, 63)));
         _mm512_storeu_si512(out + i, values);
     }
