@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from oracle import assert_same_rows
@@ -93,3 +94,27 @@ def check(
         got = run_calls(table, n_keys, calls, step, **options)
         columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(got.schema)]
         assert_same_rows(got, pa.Table.from_arrays(columns, schema=got.schema), ordered=True)
+
+
+def check_sums(keys: pa.Array, memory: Account | None = None, **options: int) -> None:
+    """Sums of numbers and counts by one key, compared with pyarrow's."""
+    table = pa.table({"k": keys, "x": pa.array(range(-1000, len(keys) - 1000), pa.int64())})
+    schema = pa.schema([table.schema.field("k"), ("s", pa.int64()), ("n", pa.int64())])
+    calls = [("sum", 1, -1, False), ("count", -1, -1, False)]
+    operator = HashAggregation("agg", memory or Account(), None, 1, calls, "single", Schema(schema), **options)
+    got = pa.Table.from_batches(run_chain([operator], table), schema)
+    assert_same_rows(got, table.group_by("k").aggregate([("x", "sum"), ([], "count_all")]))
+
+
+def check_second_start(keys_of: Callable[[np.ndarray], pa.Array]) -> None:
+    """Counts of a partial step that returns its groups when it has too many, and then meets the same keys again."""
+    rng = np.random.default_rng(35)
+    few = rng.permutation(np.tile(np.arange(2000), 64))[: 60 * 2048]
+    more = np.arange(3000, 3000 + 2048)  # with these there are too many groups for another batch
+    table = pa.table({"k": keys_of(np.concatenate([few, more, few[::-1], more, few]))})
+    schema = pa.schema([table.schema.field("k"), ("n", pa.int64())])
+    calls = [("count", -1, -1, False)]
+    operator = HashAggregation("agg", Account(), None, 1, calls, "partial", Schema(schema), partial_groups_max=4096)
+    got = pa.Table.from_batches(run_chain([operator], table.to_batches(max_chunksize=2048)), schema)
+    assert len(got) > len(more) + 2000
+    assert_same_rows(got.group_by("k").aggregate([("n", "sum")]), table.group_by("k").aggregate([([], "count_all")]))

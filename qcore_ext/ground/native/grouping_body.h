@@ -13,6 +13,7 @@
 #include "grouping.h"
 #include "mix.h"
 #include "prefetch.h"
+#include "simd.h"
 
 static void hash_one(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes) {
     for (int64_t i = 0; i < n; i++) hashes[i] = qc_mix(low[i] + nulls[i]);
@@ -66,8 +67,6 @@ static uint32_t add_letters(const uint32_t *views, int64_t n, uint32_t low, uint
 
 /* --- texts --- */
 
-enum { TEXT_INLINE = 12 };      /* bytes that a view holds itself */
-
 static inline uint64_t word_at(const char *text) {
     uint64_t word;
     memcpy(&word, text, 8);
@@ -87,7 +86,7 @@ static inline QcTextKey text_key(const char *view, int valid) {
     memcpy(&length, view, 4);
     key.words[3] = (uint64_t) (length > QC_TEXT_MAX ? QC_TEXT_LONGER : length) << 56;
     if (length > QC_TEXT_MAX) return key;
-    if (length <= TEXT_INLINE) {
+    if (length <= VIEW_INLINE) {
         /* The bytes behind a short text are zero in its view. */
         key.words[0] = word_at(view + 4);
         key.words[1] = word_at(view + 8) >> 32;
@@ -140,7 +139,7 @@ static inline __attribute__((always_inline)) unsigned eight_keys(const char *vie
     __m512i lengths = _mm512_permutex2var_epi64(first, even, second);
     __m512i at = _mm512_permutex2var_epi64(first, _mm512_add_epi64(even, one), second);
     lengths = _mm512_maskz_and_epi64((__mmask8) valid, lengths, _mm512_set1_epi64(0xFFFFFFFF));
-    at = _mm512_mask_add_epi64(at, _mm512_cmple_epu64_mask(lengths, _mm512_set1_epi64(TEXT_INLINE)),
+    at = _mm512_mask_add_epi64(at, _mm512_cmple_epu64_mask(lengths, _mm512_set1_epi64(VIEW_INLINE)),
                                _mm512_set1_epi64((long long) (intptr_t) views), inside);
     __mmask8 longer = _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(QC_TEXT_MAX));
     __m512i loaded = _mm512_maskz_sub_epi64((__mmask8) ~longer, _mm512_sllv_epi64(one, lengths), one);

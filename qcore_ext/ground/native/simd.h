@@ -3,6 +3,8 @@
 #define QCORE_SIMD_H
 #include <stdint.h>
 
+enum { VIEW_INLINE = 12 };      /* bytes of text that a string view holds itself */
+
 /* Numbers of qcore_ext.data.schema.Physical. */
 enum {
     SIMD_BOOL = 1, SIMD_I8, SIMD_I16, SIMD_I32, SIMD_I64, SIMD_U8, SIMD_U16, SIMD_U32, SIMD_U64, SIMD_F32, SIMD_F64,

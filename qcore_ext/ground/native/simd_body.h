@@ -484,8 +484,6 @@ static void select_16(const uint8_t *mask, const void *pa, const void *pb, void 
 
 /* --- strings --- */
 
-#define VIEW_INLINE 12
-
 static inline void view_scalar(const char *text, int64_t length, char *out) {
     uint32_t stored = (uint32_t) length;
     memset(out, 0, 16);
