@@ -23,7 +23,6 @@ from qcore.expression.recursion import bounded_depth
 from qcore.functions.dialect import Dialect
 from qcore.optimizer import Estimator, optimize, source_statistics
 from qcore.plan import nodes as p
-from qcore.plan.naming import ColumnNames
 from qcore.plan.planning_time import limit_planning, watch_moments
 from qcore.plan.schema import unknown
 from qcore.plan.time_zones import check_zone, plan_in_zone
@@ -36,7 +35,7 @@ from qcore_ext.ground.process import ProcessLock, check_not_leaving
 
 if TYPE_CHECKING:
     from qcore.spark.distributed_query import SparkResult
-    from qcore.sql.statements import CreateView, Insert, Statement, Summarize
+    from qcore.sql.statements import CreateView, Insert, Statement
 
 
 # The module that runs queries on Spark. It is imported when a query asks for it.
@@ -274,8 +273,13 @@ class Session:
             dialect = replace(dialect, timestamp="instant")
         schemas = {name: table.schema for name, table in known.items()}
 
+        def read_rows(plan: p.PlanNode) -> pa.Table:
+            plan = plan if zone is None else plan_in_zone(plan, zone)
+            rows: pa.Table = self._run(plan, None, known).collect_charged("PIVOT without a list of values")
+            return rows
+
         with limit_planning(self.settings.timeout), watch_moments() as moments:
-            result = plan_query(query_text, schemas, dialect, views)
+            result = plan_query(query_text, schemas, dialect, views, read_rows)
             result = result if copy is None else copy_plan(copy, result, result.output_names or [])
             plan = result.plan if zone is None else plan_in_zone(result.plan, zone)
             bound = self._bound(plan, known)
@@ -342,7 +346,8 @@ class Session:
             self.change(**{statement.name: statement.value})
             return statements.nothing(self.settings)
         if isinstance(statement, Summarize):
-            return self._summary(statement, known)
+            summary: Result = self._query(f"SUMMARIZE FROM ({statement.query})", known)
+            return summary
         if isinstance(statement, Explain):
             return statements.explanation(statement, self._query(statement.query, known), self.settings)
         if isinstance(statement, Describe):
@@ -373,12 +378,6 @@ class Session:
         rows = statements.number_equal_names(self._query(statement.query, known).collect_charged(what))
         self._set_table(statement.name, self._in_memory(rows))
         return statements.count_of(rows.num_rows, self.settings)
-
-    def _summary(self, statement: Summarize, known: Mapping[str, Table]) -> Result:
-        names = ColumnNames()
-        columns = {names.new(field.name): field.type for field in self._query(statement.query, known).schema}
-        query = statements.summary_query(statement.query, columns, self._quote_name)
-        return statements.summary(columns, self._query(query, known).to_arrow(), self.settings)
 
     def _create_view(self, statement: CreateView, known: Mapping[str, Table]) -> None:
         if statement.name in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.expression.tree import Cast, col, lit
-from qcore.expression.types import is_numeric
 from qcore.functions.type_names import type_name
 from qcore.plan.naming import ColumnNames
 from qcore.plan.schema import check_column
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
 
 INFORMATION_SCHEMA = "information_schema."
 TABLES, COLUMNS = INFORMATION_SCHEMA + "tables", INFORMATION_SCHEMA + "columns"
-# Columns of SUMMARIZE: their names in DuckDB, and the SQL that computes them. Those after the first three are for
-# columns of numbers only.
-_STATISTICS = {
-    "min": "min({0})", "max": "max({0})", "approx_unique": "count(DISTINCT {0})", "avg": "avg({0})",
-    "std": "stddev({0})", "q25": "quantile_cont({0}, 0.25)", "q50": "quantile_cont({0}, 0.5)",
-    "q75": "quantile_cont({0}, 0.75)",
-}  # fmt: skip
-_OF_ANY = ("min", "max", "approx_unique")
 
 
 def explanation(statement: Explain, result: Any, settings: Settings) -> Result:
@@ -77,45 +68,6 @@ def _text_table(columns: Mapping[str, list[str]]) -> pa.Table:
     n_rows = len(next(iter(columns.values())))
     named = {"table_catalog": ["memory"] * n_rows, "table_schema": ["main"] * n_rows, **columns}
     return pa.table({name: pa.array(values, pa.string()) for name, values in named.items()})
-
-
-def summary_query(query: str, columns: Mapping[str, pa.DataType], quoted: Callable[[str], str]) -> str:
-    """The query of SUMMARIZE: one row, with the count and the statistics of each column as text."""
-    parts = ["count(*)"]
-    for name, type_ in columns.items():
-        parts.append(f"count({quoted(name)})")
-        for statistic, written in _STATISTICS.items():
-            if not _has(statistic, type_):
-                parts.append("CAST(NULL AS VARCHAR)")
-            else:
-                parts.append(f"CAST({written.format(quoted(name))} AS VARCHAR)")
-    names = ", ".join(quoted(f"f{n}") for n in range(len(parts)))
-    given = ", ".join(map(quoted, columns))
-    return (
-        f"SELECT * FROM (SELECT {', '.join(parts)} FROM ({query}) AS {quoted('$rows')}({given})) "
-        f"AS {quoted('$statistics')}({names})"
-    )
-
-
-def _has(statistic: str, type_: pa.DataType) -> bool:
-    return not pa.types.is_nested(type_) if statistic in _OF_ANY else is_numeric(type_)
-
-
-def summary(columns: Mapping[str, pa.DataType], statistics: pa.Table, settings: Settings) -> Result:
-    """Result of SUMMARIZE: a row for each column, with the columns that DuckDB returns."""
-    (row,) = statistics.to_pylist()
-    n_rows, *values = row.values()
-    width = len(_STATISTICS) + 1
-    rows: dict[str, list[Any]] = {"column_name": list(columns), "column_type": [type_name(t) for t in columns.values()]}
-    for n, statistic in enumerate(_STATISTICS, 1):
-        rows[statistic] = [values[width * i + n] for i in range(len(columns))]
-    made = {name: pa.array(texts, pa.string()) for name, texts in rows.items()}
-    counts = [values[width * i] for i in range(len(columns))]
-    made["approx_unique"] = made["approx_unique"].cast(pa.int64())
-    made["count"] = pa.array([n_rows] * len(columns), pa.int64())
-    shares = [None if n_rows == 0 else 100.0 * (n_rows - count) / n_rows for count in counts]
-    made["null_percentage"] = pa.array(shares, pa.float64())
-    return rows_result(pa.table(made), settings)
 
 
 def count_of(n_rows: int, settings: Settings) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -10,6 +10,7 @@ from qcore.errors import PlanError
 from qcore.expression.recursion import deep_recursion
 from qcore.functions.dialect import QCORE, Dialect
 from qcore.plan.dependent_joins import replace_dependent_joins
+from qcore.plan.nodes import PlanNode
 from qcore.plan.projections import rename_result
 from qcore.plan.result import PlanResult
 from qcore.record import record
@@ -24,6 +25,7 @@ from qcore.sql import (
     set_operations,
     stars,
     subqueries,
+    summaries,
 )
 from qcore.sql.binder import Binder, ExpressionReader, QueryReader, TableReader
 from qcore.sql.parse import locate_message, parse
@@ -49,7 +51,7 @@ READERS = Readers(
         **stars.READERS,
         **subqueries.READERS,
     },
-    {**queries.READERS, **set_operations.READERS, **pivot.READERS},
+    {**queries.READERS, **set_operations.READERS, **pivot.READERS, **summaries.READERS},
     {**joins.READERS, **set_operations.TABLES},
 )
 
@@ -62,7 +64,11 @@ _STATEMENTS = {
 
 
 def plan_query(
-    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect = QCORE, views: Mapping[str, str] | None = None
+    text: str,
+    tables: Mapping[str, pa.Schema],
+    dialect: Dialect = QCORE,
+    views: Mapping[str, str] | None = None,
+    read_rows: Callable[[PlanNode], pa.Table] | None = None,
 ) -> PlanResult:
     """Plan one query over tables of these schemas.
 
@@ -76,6 +82,8 @@ def plan_query(
         The meaning of the text where engines differ.
     views : mapping of str to str, optional
         Queries that it may name as tables, and that may name one another.
+    read_rows : callable, optional
+        Runs a plan over the tables and returns its rows. PIVOT without a list of its values needs it.
 
     Raises
     ------
@@ -85,9 +93,9 @@ def plan_query(
     """
     with deep_recursion():
         try:
-            return _plan_text(text, tables, dialect, views or {}, may_narrow=True)
+            return _plan_text(text, tables, dialect, views or {}, read_rows, may_narrow=True)
         except _BoundInPart:
-            return _plan_text(text, tables, dialect, views or {}, may_narrow=False)
+            return _plan_text(text, tables, dialect, views or {}, read_rows, may_narrow=False)
 
 
 class _BoundInPart(Exception):
@@ -98,7 +106,12 @@ class _BoundInPart(Exception):
 
 
 def _plan_text(
-    text: str, tables: Mapping[str, pa.Schema], dialect: Dialect, views: Mapping[str, str], may_narrow: bool
+    text: str,
+    tables: Mapping[str, pa.Schema],
+    dialect: Dialect,
+    views: Mapping[str, str],
+    read_rows: Callable[[PlanNode], pa.Table] | None,
+    may_narrow: bool,
 ) -> PlanResult:
     statements, source = parse(text, dialect)
     if not statements:
@@ -111,9 +124,11 @@ def _plan_text(
         words = [token.text.upper() for token in source.tokens[:2]]
         message = f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here"
         raise PlanError(locate_message(message, text, source.tokens[0].start, source.tokens[0].end))
+    readers = READERS
     binder = Binder(
-        tables, views, dialect, source, READERS.expressions, READERS.queries, READERS.tables, may_narrow=may_narrow
-    )
+        tables, views, dialect, source, readers.expressions, readers.queries, readers.tables,
+        may_narrow=may_narrow, read_rows=read_rows,
+    )  # fmt: skip
     try:
         relation = binder.query(statements[0], Environment(Level(), {}))
         plan = binder.exact(relation)

@@ -52,6 +52,8 @@ class Binder:
     may_narrow: bool = False
     reads_all: bool = True
     is_narrowed: bool = False
+    #: Runs a plan while the query is planned: PIVOT without a list of its values.
+    read_rows: Callable[[PlanNode], pa.Table] | None = None
     #: Shared state of readers. Each reader uses its own keys.
     memory: dict[Any, Any] = field(default_factory=dict)
 

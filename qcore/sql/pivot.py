@@ -25,7 +25,9 @@ from qcore.record import record
 from qcore.sql.binder import Binder, QueryReader
 from qcore.sql.expressions import connect
 from qcore.sql.grouping import Grouping, has_sets, read_group_by
+from qcore.sql.literals import constant
 from qcore.sql.naming import written_text
+from qcore.sql.pivot_values import COLUMNS_MAX, as_text, values_in_rows, values_of_query
 from qcore.sql.reading import NotBound, clause_name, get, identifier, take
 from qcore.sql.scope import BindContext, Environment, Named, Relation, Rows, Scope
 from qcore.sql.stars import columns_calls, each_column, is_star, star_items
@@ -34,7 +36,6 @@ from qcore.sql.tables import common_tables, distinct_names, first_place, with_al
 
 _PIVOT_USAGE = "PIVOT t ON c IN ('a', 'b') USING sum(x) GROUP BY k"
 _UNPIVOT_USAGE = "UNPIVOT t ON a, b INTO NAME n VALUE v"
-_COLUMNS_MAX = 4096
 # Words that end an aggregate of USING or of PIVOT (…).
 _ENDS = frozenset({"AS", "FOR", "GROUP BY", "ORDER BY", "USING", "LIMIT", ";"})
 
@@ -149,11 +150,10 @@ class _Item:
 def _pivot(
     binder: Binder, rows: Rows, on: Sequence[Any], using: Sequence[Any], group: Any, context: BindContext
 ) -> Rows:
-    chosen = [_choices(binder, node, context) for node in on]
-    n_columns = math.prod(map(len, chosen)) * max(1, len(using))
-    if n_columns > _COLUMNS_MAX:
+    chosen = [_choices(binder, rows, node, context) for node in on]
+    if math.prod(map(len, chosen)) * max(1, len(using)) > COLUMNS_MAX:
         raise PlanError(
-            f"PIVOT would make {n_columns} columns; the maximum is {_COLUMNS_MAX}; pivot fewer values, or write "
+            f"PIVOT would make more than {COLUMNS_MAX} columns, the maximum; pivot fewer values, or write "
             "GROUP BY with the columns to pivot on"
         )
     grouping = Grouping(binder)
@@ -192,13 +192,18 @@ def _pivot(
     return replace(rows, node=node, tables=[], columns=made)
 
 
-def _choices(binder: Binder, node: Any, context: BindContext) -> list[_Choice]:
+def _choices(binder: Binder, rows: Rows, node: Any, context: BindContext) -> list[_Choice]:
     """The values of one element of ON or FOR."""
-    if type(node).__name__ != "In" or get(node, "query") is not None or get(node, "field") is not None:
-        raise _without_list(binder, get(node, "this") if type(node).__name__ == "In" else node)
-    value, listed = take(node, "this", "expressions")
-    if not listed or any(is_query(one) for one in listed):
-        raise _without_list(binder, value)
+    if type(node).__name__ != "In":
+        return _read_choices(binder, rows, node, node, None, context)
+    value, listed, query, field = take(node, "this", "expressions", "query", "field")
+    if query is not None or (len(listed or ()) == 1 and is_query(listed[0])):
+        return _read_choices(binder, rows, node, value, query or listed[0], context)
+    if not listed or field is not None or any(is_query(one) for one in listed):
+        raise PlanError(
+            f"PIVOT by {_write_text(binder, value)!r}: its values are a list, IN ('a', 'b'), or a query, "
+            f"IN (SELECT …); the syntax is {_PIVOT_USAGE}"
+        )
     if type(value).__name__ not in ("Column", "Tuple", "Paren"):
         raise PlanError(
             f"PIVOT by {_write_text(binder, value)!r}: PIVOT takes columns; put an expression in brackets: "
@@ -224,11 +229,20 @@ def _choices(binder: Binder, node: Any, context: BindContext) -> list[_Choice]:
     return list(result.values())
 
 
-def _without_list(binder: Binder, node: Any) -> PlanError:
-    return PlanError(
-        f"PIVOT by {_write_text(binder, node)!r} without a list of its values is not supported: the columns would be "
-        f"known only when the query runs; the syntax is {_PIVOT_USAGE}"
-    )
+def _read_choices(
+    binder: Binder, rows: Rows, element: Any, value: Any, query: Any, context: BindContext
+) -> list[_Choice]:
+    """The values that the rows of the table, or of a query, have."""
+    bound = binder.expression(value, context)
+    if type(value).__name__ == "Tuple" or context.subqueries:
+        what = "several columns in brackets" if type(value).__name__ == "Tuple" else "a subquery or a random value"
+        raise PlanError(f"PIVOT by {what} needs a list of the values; the syntax is {_PIVOT_USAGE}")
+    text = as_text(binder, bound)
+    if query is None:
+        found = values_in_rows(binder, element, rows.node, text.expr)
+    else:
+        found = values_of_query(binder, element, query, context.scope.environment)
+    return [_Choice(bind_call("equal", [text, constant(one, pa.string())], binder.dialect), one) for one in found]
 
 
 def _constant(binder: Binder, node: Any, context: BindContext) -> tuple[Bound, str]:

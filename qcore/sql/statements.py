@@ -20,6 +20,8 @@ _STATEMENTS = frozenset({
     "MERGE",
 })  # fmt: skip
 _BEGINS_QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+# Tables can have these names.
+_MAY_BEGIN_QUERY = ("PIVOT", "UNPIVOT", "SUMMARIZE")
 _CREATE_USAGE = "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name AS select …, or name (column type, …)"
 _VIEW_USAGE = "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] AS select …"
 _INSERT_USAGE = "INSERT INTO name [(columns)] VALUES (…), or select …"
@@ -173,7 +175,7 @@ class _Reader(StatementText):
     def rows(self, at: int, word: str) -> str:
         """The query, or all rows of the table, that DESCRIBE or SUMMARIZE is about."""
         written = self.query(at, f"{word} table, or {word} select …")
-        is_query = self.is_word(at, *_BEGINS_QUERY, "(")
+        is_query = self.is_word(at, *_BEGINS_QUERY, "(") or (self.is_word(at, *_MAY_BEGIN_QUERY) and self.end > at + 1)
         return written if is_query else f"SELECT * FROM {written}"
 
     def show(self) -> Statement | None:

@@ -44,7 +44,9 @@ _OPPOSITES = {
     "greater": "less_equal", "greater_equal": "less",
 }  # fmt: skip
 _SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-_QUERIES = frozenset({"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation", "Pivot"})
+_QUERIES = frozenset(
+    {"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation", "Pivot", "Summarize"}
+)
 
 Rewrite = Callable[[Expr], Expr]
 

@@ -290,6 +290,15 @@ def test_summaries(session, duck):
         assert all(float(a or 0) == pytest.approx(float(b or 0)) for a, b in pairs), name
     assert found["approx_unique"].to_pylist() == [3, 4, 3, None]
     assert session.sql("summarize select n from t where n > 9").to_arrow()["count"].to_pylist() == [0]
+    assert session.sql("summarize pivot t on s using sum(n) group by x").to_arrow()["count"].to_pylist() == [5] * 4
+    assert session.sql("from (summarize t)").to_arrow().equals(found)
+    with_name = "with u as (summarize t) select max from u join t on t.n = approx_unique where column_name = 'x'"
+    assert session.sql(with_name).to_arrow().num_rows == 0
+    of_outer = session.sql("select (select max from (summarize select t.n as k)) as m from t where n = 5").to_arrow()
+    assert of_outer["m"].to_pylist() == ["5"]
+    session.sql("create table u as summarize t")
+    kept = session.sql("select column_type as c from u where max = '3.5'").to_arrow()
+    assert kept["c"].to_pylist() == ["DOUBLE"]
 
 
 def test_the_information_schema(session):
