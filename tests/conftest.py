@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ import pytest
 
 import qcore_ext
 from processes import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401  hooks
+from qcore_ext.ground.dispatch import use_level
 from qcore_ext.ground.lock import lock_misuses
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ sys.path[:0] = NATIVE
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), *NATIVE, os.environ.get("PYTHONPATH")]))
 os.environ["PYTHONSAFEPATH"] = "1"
 
+# Of combinations whose values all occurred before, one in so many runs in `make test-all`, the others in `.ci/nightly`.
+NIGHTLY_SHARE = 3
+
 # The seconds that the last worker may take to drop its objects after the end of a query.
 SETTLE_SECONDS = 20.0
 
@@ -50,6 +55,15 @@ def spark_obstacle() -> str | None:
     if shutil.which("java") is None:
         return "Java is missing: apt-get install openjdk-17-jre-headless"
     return None
+
+
+@pytest.fixture(params=[2, 3, 4])
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Each x86-64 level that the processor supports. Its kernels are used in one test."""
+    if not use_level(request.param):
+        pytest.skip(f"this processor does not support x86-64-v{request.param}")
+    yield request.param
+    assert any(use_level(best) for best in (4, 3, 2))
 
 
 def pytest_report_header() -> str:
@@ -75,22 +89,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def mark_sweeps(items: list[pytest.Item]) -> None:
-    """Mark combinations of a test marked `each_value` as `sweep` once all values in them occurred in earlier ones.
+    """Mark combinations of a test marked `each_value` as `sweep` once all values in them occurred in earlier ones, and
+    most of these as `nightly`.
 
     The order is the same in every run, and random, so that values which occur again meet different partners.
     """
     met: dict[tuple[object, str], set[tuple[str, int]]] = {}
+    n_sweeps: Counter[tuple[object, str]] = Counter()
     marked = [
         item
         for item in items
         if item.get_closest_marker("each_value") and not item.get_closest_marker("sweep") and hasattr(item, "callspec")
     ]
     for item in sorted(marked, key=lambda item: zlib.crc32(item.nodeid.encode())):
-        seen = met.setdefault((item.parent, item.originalname), set())  # type: ignore[attr-defined]
+        test = (item.parent, item.originalname)  # type: ignore[attr-defined]
+        seen = met.setdefault(test, set())
         # Combinations share the objects of a parameter's values.
         values = {(name, id(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
         if values <= seen:
             item.add_marker(pytest.mark.sweep)
+            if n_sweeps[test] % NIGHTLY_SHARE:
+                item.add_marker(pytest.mark.nightly)
+            n_sweeps[test] += 1
         seen |= values
 
 

@@ -3,8 +3,10 @@
 from qcore_ext.ground.grouping cimport GroupingKernels
 from qcore_ext.ground.probe cimport ProbeKernels
 from qcore_ext.ground.simd cimport SimdKernels
+from qcore_ext.ground.sorting cimport SortingKernels
 
 
 cdef const SimdKernels* simd_kernels() noexcept nogil
 cdef const ProbeKernels* probe_kernels() noexcept nogil
 cdef const GroupingKernels* grouping_kernels() noexcept nogil
+cdef const SortingKernels* sorting_kernels() noexcept nogil

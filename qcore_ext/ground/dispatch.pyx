@@ -8,6 +8,7 @@ cdef extern from "native/dispatch.h" nogil:
         const SimdKernels* simd
         const ProbeKernels* probe
         const GroupingKernels* grouping
+        const SortingKernels* sorting
 
     const QcKernels* qc_kernels(int level)
     const QcKernels* qc_best_kernels()
@@ -25,6 +26,10 @@ cdef const ProbeKernels* probe_kernels() noexcept nogil:
 
 cdef const GroupingKernels* grouping_kernels() noexcept nogil:
     return chosen.grouping
+
+
+cdef const SortingKernels* sorting_kernels() noexcept nogil:
+    return chosen.sorting
 
 
 def instruction_set():

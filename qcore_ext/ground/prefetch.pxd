@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t
 cdef extern from "native/prefetch.h" nogil:
     void qc_prefetch_write(const void* address)
     void qc_prefetch_range(const char* start, int64_t n)
+    void qc_prefetch_stream(const void* address)
 
 
 cdef enum:

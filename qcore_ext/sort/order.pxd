@@ -82,6 +82,8 @@ cdef int sort_prefixes(
 cdef int sort_compare(
     const SortKey* parts, int32_t first, int32_t n_keys, const Vector* a, int64_t i, const Vector* b, int64_t j,
 ) noexcept nogil
+# The order of two strings: negative, zero or positive.
+cdef int compare_views(const StringView* a, const StringView* b) noexcept nogil
 # One word for each of n <= VECTOR_ROWS rows of one key: the bit that orders nulls, then the value's highest bits. For a
 # string the word holds STRING_WORD_BYTES bytes from `offset` on.
 cdef void sort_key_words(

@@ -13,6 +13,7 @@ from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, struct_free, struct_new
+from qcore_ext.ground.prefetch cimport qc_prefetch_stream
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Real, Signed, Unsigned
 
@@ -23,6 +24,9 @@ cdef extern from "native/clz.h" nogil:
 
 cdef extern from "native/byte_order.h" nogil:
     uint64_t qc_swap_bytes(uint64_t value)
+
+cdef enum:
+    LINE_BYTES = 64
 
 cdef int64_t STRING_LENGTH_MAX = 0xFFFFFFFF
 
@@ -275,8 +279,15 @@ cdef int32_t sort_layout(SortKey* parts, const uint8_t* phys, const KeyRange* ra
 
 cdef void codes_of_signed(const Signed* values, int64_t n, uint64_t* out) noexcept nogil:
     cdef uint64_t half = (<uint64_t> 1) << (8 * sizeof(Signed) - 1)
+    cdef int64_t in_line = LINE_BYTES // sizeof(Signed)
+    cdef int64_t at = 0
     cdef int64_t i
-    for i in range(n):
+    while at + in_line <= n:
+        qc_prefetch_stream(values + at)
+        for i in range(in_line):
+            out[at + i] = (<uint64_t> <int64_t> values[at + i] + half) & (half - 1 + half)
+        at += in_line
+    for i in range(at, n):
         out[i] = (<uint64_t> <int64_t> values[i] + half) & (half - 1 + half)
 
 
@@ -384,9 +395,9 @@ cdef void add_lengths(const SortKey* part, const StringView* values, int64_t n, 
 
 
 cdef void add_key(
-    const SortKey* part, const Vector* key, int64_t n, uint64_t* codes, uint64_t* prefixes,
+    const SortKey* part, const Vector* key, int64_t n, bint is_first, uint64_t* codes, uint64_t* prefixes,
 ) noexcept nogil:
-    """Add one key's codes to the prefixes. The key must have bits in the prefix."""
+    """Add one key's codes to the prefixes. The key must have bits in the prefix. The first key sets them."""
     cdef int drop = part.drop
     cdef int shift = part.shift
     cdef uint64_t low = part.low
@@ -409,8 +420,12 @@ cdef void add_key(
             for i in range(n):
                 if key.phys == PHYS_NONE or not is_valid(key.validity, i):
                     codes[i] = value_flag ^ flag
-    for i in range(n):
-        prefixes[i] |= codes[i] << shift
+    if is_first:
+        for i in range(n):
+            prefixes[i] = codes[i] << shift
+    else:
+        for i in range(n):
+            prefixes[i] |= codes[i] << shift
 
 
 cdef int sort_prefixes(
@@ -422,10 +437,11 @@ cdef int sort_prefixes(
     cdef int64_t m
     cdef int64_t start = 0
     cdef int32_t k
+    cdef bint is_first
     while start < n:
         account_check(account)
         m = min(n - start, <int64_t> VECTOR_ROWS)
-        memset(prefixes + start, 0, m * 8)
+        is_first = True
         for k in range(n_keys):
             if parts[k].bits == 0 and not parts[k].nullable:
                 continue            # the same in all rows, or not in the prefix
@@ -438,7 +454,10 @@ cdef int sort_prefixes(
                 add_lengths(&parts[k], <const StringView*> block.values, m, codes)
             else:
                 key_codes(&block, m, 0, codes)
-            add_key(&parts[k], &block, m, codes, prefixes + start)
+            add_key(&parts[k], &block, m, is_first, codes, prefixes + start)
+            is_first = False
+        if is_first:
+            memset(prefixes + start, 0, m * 8)
         start += m
     return 0
 
@@ -473,8 +492,7 @@ cdef void sort_key_words(
         gather_validity(key.validity, NO_ROW, rows, n, validity)
         gathered.validity = validity
     key_codes(&gathered, n, offset, codes)
-    memset(words, 0, n * sizeof(uint64_t))
-    add_key(&whole, &gathered, n, codes, words)
+    add_key(&whole, &gathered, n, True, codes, words)
 
 
 # --- comparing values ---

@@ -3,12 +3,15 @@
 Items that do not fit the cache are first divided by their highest eight bits that differ. Items that fit are sorted by
 one or two digits, from the lowest up. These digits cover only as many of the highest differing bits as are needed to
 distinguish most items. The few items that are equal in these bits are sorted by the rest. Sorted input is not changed.
+Where the processor has a kernel that sorts words (`native/sorting.h`), it sorts words that fit the cache, in place. It
+also sorts few entries, as words of their highest differing bits above their positions.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.dispatch cimport sorting_kernels
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_stopped, give_way
 
 cdef extern from "native/clz.h" nogil:
@@ -17,8 +20,10 @@ cdef extern from "native/clz.h" nogil:
 
 cdef enum:
     INSERTION_MAX = 24          # up to here insertion sort is fastest
-    CACHE_BYTES = 524288        # items that are sorted within the second-level cache
+    CACHE_BYTES = 524288        # items that are sorted within the second-level cache, by the radix sort
+    KERNEL_BYTES = 1048576      # words that the kernel sorts within it: in place
     SPLIT_BITS = 8              # bits that divide items which do not fit it
+    PACKED_MAX = 2048           # entries that the kernel sorts: their words are on the stack
     DIGIT_BITS = 11             # of one pass: its counters and open cache lines fit the first two cache levels
     SPARE_BITS = 3              # beyond the binary logarithm of the number of items: one item in 16 has an equal
 
@@ -158,12 +163,34 @@ cdef void sort_equals(
         start = end
 
 
+cdef void sort_packed(
+    SortEntry* items, SortEntry* other, int64_t n, int top, int span, const MemoryAccount* account,
+) noexcept nogil:
+    """Sort up to PACKED_MAX entries that differ in `span` bits below bit `top`, by the kernel."""
+    cdef uint64_t words[PACKED_MAX]
+    cdef int index_bits = qc_log2_ceil(n)
+    cdef uint64_t index_mask = ((<uint64_t> 1) << index_bits) - 1
+    cdef int kept = min(span, 64 - index_bits)
+    cdef int shift = top - kept
+    cdef int64_t i
+    for i in range(n):
+        # Entries are equal in the bits that are shifted out.
+        words[i] = ((items[i].prefix >> shift) << index_bits) | <uint64_t> i
+    sorting_kernels().sort_words(words, n)
+    memcpy(other, items, n * sizeof(SortEntry))
+    for i in range(n):
+        items[i] = other[words[i] & index_mask]
+    if kept < span:
+        sort_equals(items, other, n, shift, account)
+
+
 cdef void sort_items(SortItem* items, SortItem* other, int64_t n, const MemoryAccount* account) noexcept nogil:
     cdef uint32_t low_counts[1 << DIGIT_BITS]
     cdef uint32_t high_counts[1 << DIGIT_BITS]
     cdef uint64_t differing, mask, word
     cdef int top, span, wanted, digit, shift
     cdef int64_t i, start
+    cdef bint has_kernel
     if n <= INSERTION_MAX:
         insertion_sort(items, n)
         return
@@ -171,6 +198,15 @@ cdef void sort_items(SortItem* items, SortItem* other, int64_t n, const MemoryAc
         return
     top = 64 if differing >> 63 else qc_log2_ceil(differing + 1)
     span = top - qc_count_trailing_zeros(differing)
+    has_kernel = sorting_kernels().sort_words != NULL
+    if SortItem is uint64_t:
+        if has_kernel and span > DIGIT_BITS and n * <int64_t> sizeof(uint64_t) <= KERNEL_BYTES:
+            sorting_kernels().sort_words(items, n)
+            return
+    else:
+        if has_kernel and n <= PACKED_MAX:
+            sort_packed(items, other, n, top, span, account)
+            return
     if n * <int64_t> sizeof(SortItem) > CACHE_BYTES and span > DIGIT_BITS:
         split(items, other, n, top, account)
         return

@@ -1,16 +1,20 @@
 """A sorted run: the rows of one driver and their order.
 
 A radix sort orders the prefixes. Then each range of equal prefixes is sorted by the parts of the keys that are not in
-the prefix. A long range is sorted by radix, one word of a key at a time; a short range is sorted by comparing values.
+the prefix. A range is sorted by words, one word of a key at a time: the rows of a range may lie anywhere, and each of
+them is read once for a word, but several times if values are compared. The shortest ranges are sorted by comparisons.
 
 If the query is stopped the functions return early, with entries in no order, and sort_columns raises Cancelled.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
-from qcore_ext.data.column cimport VECTOR_ROWS, StringView, Vector
-from qcore_ext.data.schema cimport PHYS_VIEW, CSchema
+from qcore_ext.data.column cimport (
+    NO_ROW, VECTOR_BITMAP_BYTES, VECTOR_ROWS, VIEW_INLINE_BYTES, StringView, Vector,
+)
+from qcore_ext.data.schema cimport PHYS_VIEW, CSchema, phys_width
+from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
@@ -20,13 +24,14 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.sort.order cimport (
-    STRING_WORD_BYTES, KeyRange, SortKey, key_range_measure, sort_compare, sort_key_words, sort_layout, sort_prefixes,
+    STRING_WORD_BYTES, KeyRange, SortKey, compare_views, key_range_measure, sort_compare, sort_key_words,
+    sort_layout, sort_prefixes,
 )
 from qcore_ext.sort.radix cimport is_stopped, radix_sort_entries
 
 cdef enum:
     INSERTION_MAX = 16          # up to here insertion sort is fastest
-    COMPARE_MAX = 200           # up to here merge sort is faster than the radix sort, which has 256 counters a byte
+    COMPARE_MAX = 8             # up to here the values are compared: two words would be read of each row
 
 cdef int64_t ROWS_MAX = 0xFFFFFFFE
 
@@ -131,13 +136,59 @@ cdef void set_words(SortEntry* entries, int64_t n, const Ties* ties, int32_t k, 
         start += m
 
 
-cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties, int32_t k) noexcept nogil:
+cdef bint views_equal(const StringView* views, const StringView* other, int64_t n) noexcept nogil:
+    """Whether n strings are equal to another one."""
+    cdef const uint64_t* wanted = <const uint64_t*> other
+    cdef const uint64_t* words
     cdef int64_t i
-    for i in range(1, n):
-        if sort_compare(ties.parts, k, k + 1, ties.keys, entries[0].row, ties.keys, entries[i].row) != 0:
+    for i in range(n):
+        words = <const uint64_t*> &views[i]
+        if words[0] != wanted[0]:
+            return False                    # another length, or another of the first four bytes
+        if words[1] != wanted[1] and (other.length <= VIEW_INLINE_BYTES or compare_views(&views[i], other) != 0):
             return False
-        if i % CHECK_ROWS == 0 and is_stopped(ties.account):
+    return True
+
+
+cdef bint values_equal(const char* values, const char* other, int width, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if memcmp(values + i * width, other, width) != 0:
             return False
+    return True
+
+
+cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties, int32_t k) noexcept nogil:
+    """Whether the entries have the same bytes of key k. Equal values may differ in bytes, such as 0.0 and -0.0."""
+    cdef char values[VECTOR_ROWS * 16]
+    cdef uint8_t validity[VECTOR_BITMAP_BYTES]
+    cdef uint32_t rows[VECTOR_ROWS]
+    cdef const Vector* key = &ties.keys[k]
+    cdef int width = phys_width(key.phys)
+    cdef bint first_valid = is_valid(key.validity, entries[0].row)
+    cdef char first[16]
+    cdef int64_t start = 0
+    cdef int64_t i, m
+    memcpy(first, <const char*> key.values + entries[0].row * width, width)
+    while start < n:
+        if is_stopped(ties.account):
+            return False
+        m = min(n - start, <int64_t> VECTOR_ROWS)
+        for i in range(m):
+            rows[i] = entries[start + i].row
+        if key.validity != NULL:
+            gather_validity(key.validity, NO_ROW, rows, m, validity)
+            for i in range(m):
+                if is_valid(validity, i) != first_valid:
+                    return False
+        if first_valid:
+            gather_width(key.values, NO_ROW, width, rows, m, values)
+            if key.phys == PHYS_VIEW:
+                if not views_equal(<const StringView*> values, <const StringView*> first, m):
+                    return False
+            elif not values_equal(values, first, width, m):
+                return False
+        start += m
     return True
 
 
@@ -199,7 +250,10 @@ cdef void sort_entries(
     cdef int64_t end, i
     cdef int64_t look = 0           # the next row at which to check whether the query is stopped
     cdef int64_t start = 0
+    cdef int64_t offset = 0         # of the first bytes that are not in the prefix
     radix_sort_entries(entries, other, n, account)
+    if first_open < n_keys and keys[first_open].phys == PHYS_VIEW and parts[first_open].drop == 0:
+        offset = parts[first_open].n_shared + parts[first_open].n_bytes
     ties.parts = parts
     ties.first_open = first_open
     ties.n_keys = n_keys
@@ -215,7 +269,7 @@ cdef void sort_entries(
         while end < n and entries[end].prefix == prefix:
             end += 1
         if end - start > 1:
-            sort_ties(entries + start, other + start, end - start, &ties, first_open, 0)
+            sort_ties(entries + start, other + start, end - start, &ties, first_open, offset)
             for i in range(start, end):
                 entries[i].prefix = prefix
         start = end

@@ -5,24 +5,14 @@ from __future__ import annotations
 import random
 import struct
 import threading
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 import qcore
 from qcore_ext.data.row_check import RowChecks
-from qcore_ext.ground.dispatch import use_level
 
 TYPES = [pa.string(), pa.large_string(), pa.string_view()]
-
-
-@pytest.fixture(params=[2, 3, 4])
-def level(request: pytest.FixtureRequest) -> Iterator[int]:
-    if not use_level(request.param):
-        pytest.skip("the processor has not got it")
-    yield request.param
-    assert any(use_level(best) for best in (4, 3, 2))
 
 
 def change_bytes(array: pa.Array, buffer: int, at: int, raw: bytes) -> pa.Array:

@@ -43,9 +43,19 @@ def test_q2_words(shape: str, n_rows: int, descending: bool) -> None:
     np.testing.assert_array_equal(got, wanted[::-1] if descending else wanted)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_q2_words_and_entries_without_a_kernel(level: int, shape: str) -> None:
+    """Below x86-64-v4 words are sorted by radix, and so are few entries."""
+    for n_rows in (65, 2048, 2049, N):
+        values = SHAPES[shape][-n_rows:]
+        np.testing.assert_array_equal(sort(pa.table({"k": values}), [("k", False, False)])["k"], np.sort(values))
+        got = sort(pa.table({"k": values, "row": np.arange(n_rows)}), [("k", False, False)])
+        np.testing.assert_array_equal(got["row"], np.argsort(values, kind="stable"))
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n_rows", [1, 24, 25, 2047, 40_000, N])
+@pytest.mark.parametrize("n_rows", [1, 24, 25, 2047, 2048, 2049, 40_000, N])
 @pytest.mark.parametrize("descending", [False, True])
 def test_q2_entries_are_stable(shape: str, n_rows: int, descending: bool) -> None:
     values = SHAPES[shape][-n_rows:]

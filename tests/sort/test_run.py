@@ -16,9 +16,9 @@ def number_rows(table: pa.Table) -> pa.Table:
     return table.append_column("row", pa.array(np.arange(table.num_rows)))
 
 
-# Insertion sort up to 16 rows, merging up to 200, radix sort beyond.
+# Values are compared up to 8 rows. Words are sorted by insertion up to 24, by the kernel up to 2,048, by radix beyond.
 @pytest.mark.each_value
-@pytest.mark.parametrize("n_rows", [*SIZES, 2, 15, 16, 17, 31, 32, 33, 65, 199, 200, 201, 70_000])
+@pytest.mark.parametrize("n_rows", [*SIZES, 2, 7, 8, 9, 16, 23, 24, 25, 65, 200, 2047, 2048, 2049, 70_000])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_q2_every_algorithm(n_rows: int, direction: tuple[bool, bool]) -> None:
     types = {"a": pa.int64(), "s": pa.string(), "f": pa.float64()}

@@ -4,6 +4,7 @@
 #include "simd_body.h"
 #include "probe_body.h"
 #include "grouping_body.h"
+#include "sorting_body.h"
 
 extern const QcKernels qc_kernels_v2;
-const QcKernels qc_kernels_v2 = {"baseline", &simd_kernels, &probe_kernels, &grouping_kernels};
+const QcKernels qc_kernels_v2 = {"baseline", &simd_kernels, &probe_kernels, &grouping_kernels, &sorting_kernels};

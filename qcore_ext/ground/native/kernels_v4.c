@@ -10,9 +10,10 @@
 #include "simd_body.h"
 #include "probe_body.h"
 #include "grouping_body.h"
+#include "sorting_body.h"
 
 extern const QcKernels qc_kernels_v4;
-const QcKernels qc_kernels_v4 = {"x86-64-v4", &simd_kernels, &probe_kernels, &grouping_kernels};
+const QcKernels qc_kernels_v4 = {"x86-64-v4", &simd_kernels, &probe_kernels, &grouping_kernels, &sorting_kernels};
 #if defined(__clang__)
 #pragma clang attribute pop
 #endif

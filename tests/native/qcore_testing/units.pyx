@@ -1,6 +1,6 @@
 """For tests: units of the engine that have no Python interface, made callable."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -13,7 +13,7 @@ from qcore_ext.data.take cimport log2_of, scatter_runs
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_load
-from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.dispatch cimport simd_kernels, sorting_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
@@ -67,6 +67,20 @@ def scatter_to_parts(
     finally:
         buffer_unref(out)
         buffer_unref(lines)
+
+
+def has_sort_kernel():
+    """Whether the kernels in use sort words."""
+    return sorting_kernels().sort_words != NULL
+
+
+def sort_words(uint64_t[::1] words, int64_t start, int64_t n):
+    """Call SortingKernels.sort_words for n of the words."""
+    if not 0 <= start <= start + n <= len(words):
+        raise ValueError("the words to sort are among the words")
+    if n > 0:
+        with nogil:
+            sorting_kernels().sort_words(&words[start], n)
 
 
 def scatter_to_runs(
