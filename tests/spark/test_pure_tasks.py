@@ -112,7 +112,7 @@ def test_a_union_whose_inputs_share_a_subplan() -> None:
         with_ordered_unions(plan)
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_tpcds(tpcds_at: Callable[[float], Any], tmp_path: Path) -> None:
     suite = tpcds_at(0.1)
     session = qcore.Session(threads=1)
