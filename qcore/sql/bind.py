@@ -124,9 +124,8 @@ def _plan_text(
         words = [token.text.upper() for token in source.tokens[:2]]
         message = f"{_STATEMENTS[type(statements[0]).__name__] or ' '.join(words)} is not supported here"
         raise PlanError(locate_message(message, text, source.tokens[0].start, source.tokens[0].end))
-    readers = READERS
     binder = Binder(
-        tables, views, dialect, source, readers.expressions, readers.queries, readers.tables,
+        tables, views, dialect, source, READERS.expressions, READERS.queries, READERS.tables,
         may_narrow=may_narrow, read_rows=read_rows,
     )  # fmt: skip
     try:

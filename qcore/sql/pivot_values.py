@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -67,12 +66,8 @@ def _run(binder: Binder, plan: PlanNode) -> list[str]:
             "row to row; write the list: PIVOT t ON c IN ('a', 'b') USING sum(x)"
         )
     plan = replace_dependent_joins(_with_shared_plans(plan, binder.ids), binder.ids, binder.names)
-    return [value for value in dict.fromkeys(_texts(binder.read_rows(plan))) if value is not None]
-
-
-def _texts(rows: pa.Table) -> Sequence[str | None]:
-    texts: list[str | None] = rows.column(0).to_pylist()
-    return texts
+    found: list[str | None] = binder.read_rows(plan).column(0).to_pylist()
+    return [value for value in dict.fromkeys(found) if value is not None]
 
 
 def _with_shared_plans(plan: PlanNode, ids: NodeIds) -> PlanNode:

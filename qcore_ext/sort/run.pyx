@@ -169,7 +169,8 @@ cdef bint key_is_constant(const SortEntry* entries, int64_t n, const Ties* ties,
     cdef char first[16]
     cdef int64_t start = 0
     cdef int64_t i, m
-    memcpy(first, <const char*> key.values + entries[0].row * width, width)
+    if first_valid:
+        memcpy(first, <const char*> key.values + entries[0].row * width, width)
     while start < n:
         if is_stopped(ties.account):
             return False
