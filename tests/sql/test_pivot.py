@@ -109,7 +109,7 @@ def test_pivot_and_unpivot(query: str) -> None:
         "from (pivot s on c using sum(v) group by y) pivot (sum(x) for y in (2000))",
         "select name, (select count(*) from (pivot s on c using sum(v))) as n from m",
         "from s pivot (sum(v) for c in ('x')) union all by name from (pivot s on c using sum(v))",
-        "pivot (select * from s where exists (from m where jan = q)) on c using sum(v) group by y",
+        "pivot (select * from s where exists (select 1 from m where jan = q)) on c using sum(v) group by y",
         "with u as (select * from s where v > 1) select count(*) as n from (pivot u on c using sum(v)) union all "
         + " union all ".join(["select count(*) from u"] * 20),
         " union all ".join(["with u as (select * from s where v > 1) select count(*) as n from u"]
