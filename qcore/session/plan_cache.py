@@ -79,8 +79,8 @@ class PlanCache:
     """The plans of the last PLANS_MAX texts that can be planned once. Any thread may use it.
 
     A plan is dropped if a table or view that its text names is registered, changed or dropped. It is not reused if a
-    file of its tables has another size or time of change. Plans that hold the current time, that write, or that read
-    tables without a version are not kept.
+    file of its tables has another size or time of change. Plans that hold the current time, that write, that depend on
+    rows read during planning (PIVOT without a list), or that read tables without a version are not kept.
 
     Attributes
     ----------

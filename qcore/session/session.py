@@ -273,7 +273,11 @@ class Session:
             dialect = replace(dialect, timestamp="instant")
         schemas = {name: table.schema for name, table in known.items()}
 
+        has_read_rows = False
+
         def read_rows(plan: p.PlanNode) -> pa.Table:
+            nonlocal has_read_rows
+            has_read_rows = True
             plan = plan if zone is None else plan_in_zone(plan, zone)
             rows: pa.Table = self._run(plan, None, known).collect_charged("PIVOT without a list of values")
             return rows
@@ -284,7 +288,7 @@ class Session:
             plan = result.plan if zone is None else plan_in_zone(result.plan, zone)
             bound = self._bound(plan, known)
             query = self._optimize_plan(bound, result.output_names)
-        if key is not None and not moments:
+        if key is not None and not moments and not has_read_rows:
             listed = [table for table in files.values() if isinstance(table, FileTable)]
             self.plan_cache.keep(key, query, bound, [text, *views.values()], listed, state)
         return self._result(query, None if key is None else self.plan_cache.answer(is_hit=False), on)

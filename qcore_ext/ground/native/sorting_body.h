@@ -174,7 +174,7 @@ SORT_INLINE Divided divide_register(Divided to, __m512i words, __m512i pivot) {
     return to;
 }
 
-/* The same for the first n < 8 words of a register, in any space. */
+/* The same for some lanes of a register. Only the places of their words need be free. */
 SORT_INLINE Divided divide_lanes(Divided to, __m512i words, __mmask8 lanes, __m512i pivot) {
     __mmask8 below = _mm512_mask_cmplt_epu64_mask(lanes, words, pivot);
     __mmask8 others = lanes & (__mmask8) ~below;
