@@ -10,5 +10,6 @@ cdef extern from "native/prefetch.h" nogil:
 
 
 cdef enum:
+    LINE_BYTES = 64             # of a cache line
     # Rows between the prefetch of a line and the write to it.
     PREFETCH_ROWS = 16

@@ -18,7 +18,7 @@ from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref,
     owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.ground.prefetch cimport qc_prefetch_write
+from qcore_ext.ground.prefetch cimport LINE_BYTES, qc_prefetch_write
 from qcore_ext.ground.probe cimport RankWord, Slot
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.join.build_state cimport (
@@ -78,8 +78,6 @@ cdef enum:
     # second-level cache. Many partitions make the writes of SCATTER miss the first-level cache and the TLB.
     PARTITION_BYTES = 262144
     PARTITIONS_MAX = 1024
-    # Entries that are one line of a partition. The next line is fetched when one is begun.
-    ENTRIES_IN_LINE = 4
 
 
 # --- begin and end ---
@@ -599,8 +597,8 @@ cdef int scatter_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, M
             position = positions[i]
             qc_check(next[position >> shift] < build.begins[(position >> shift) + 1], b"an entry is in its partition")
             entry = &entries[next[position >> shift]]
-            if next[position >> shift] % ENTRIES_IN_LINE == 0:
-                qc_prefetch_write(entry + ENTRIES_IN_LINE)
+            if next[position >> shift] % (LINE_BYTES // sizeof(BuildEntry)) == 0:
+                qc_prefetch_write(<char*> entry + LINE_BYTES)
             next[position >> shift] += 1
             entry.key = lookup.codes[hits[i]]
             entry.row = <uint32_t> start + hits[i]

@@ -13,7 +13,7 @@ from qcore_ext.data.take cimport gather_validity, gather_width
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, struct_free, struct_new
-from qcore_ext.ground.prefetch cimport qc_prefetch_stream
+from qcore_ext.ground.prefetch cimport LINE_BYTES, qc_prefetch_stream
 from qcore_ext.ground.wide cimport int128
 from qcore_ext.ground.words cimport Real, Signed, Unsigned
 
@@ -24,9 +24,6 @@ cdef extern from "native/clz.h" nogil:
 
 cdef extern from "native/byte_order.h" nogil:
     uint64_t qc_swap_bytes(uint64_t value)
-
-cdef enum:
-    LINE_BYTES = 64
 
 cdef int64_t STRING_LENGTH_MAX = 0xFFFFFFFF
 

@@ -16,7 +16,7 @@ from qcore_ext.ground.memory cimport (
     Account, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_new_zeroed, buffer_unref, bytes_copy,
     bytes_fill, owner_ref, owner_unref, struct_free, struct_new,
 )
-from qcore_ext.ground.prefetch cimport qc_prefetch_write
+from qcore_ext.ground.prefetch cimport LINE_BYTES, qc_prefetch_write
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
 from qcore_ext.rows.column_store cimport ColumnStore
@@ -44,9 +44,6 @@ cdef enum:
     RANGE_BITS = 16             # leading bits of a prefix that decide its part
     SAMPLE_PIECES = 4096        # rows are sampled in pieces of 8
     SAMPLE_ROWS = 8
-    # The next line of a part is fetched when one is begun: the scatter takes 0.6 of the time, as stores do not wait.
-    WORDS_IN_LINE = 8
-    ENTRIES_IN_LINE = 4
 
 cdef int64_t ROWS_MAX = 0xFFFFFFFE
 
@@ -520,8 +517,9 @@ cdef class SortState:
                     at = next[part]
                     next[part] = at + 1
                     words[at] = prefix
-                    if at % WORDS_IN_LINE == 0:
-                        qc_prefetch_write(&words[at + WORDS_IN_LINE])
+                    # Without this the stores wait for their lines: the scatter took 1.6 times as long.
+                    if at % (LINE_BYTES // sizeof(uint64_t)) == 0:
+                        qc_prefetch_write(<char*> &words[at] + LINE_BYTES)
                 start += m
         else:
             prefixes = <const uint64_t*> self.prefixes.data + input.position + stripe.start
@@ -535,8 +533,8 @@ cdef class SortState:
                     next[part] = at + 1
                     entries[at].prefix = prefix
                     entries[at].row = row + <uint32_t> i
-                    if at % ENTRIES_IN_LINE == 0:
-                        qc_prefetch_write(&entries[at + ENTRIES_IN_LINE])
+                    if at % (LINE_BYTES // sizeof(SortEntry)) == 0:
+                        qc_prefetch_write(<char*> &entries[at] + LINE_BYTES)
                 start = end
         return 0
 
