@@ -298,13 +298,11 @@ cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
     """Reserve space for n_more new groups, in the slots and in the keys by group."""
     cdef int64_t n_groups = table.n_groups + n_more
     cdef int64_t n_slots = max(table.n_slots, <int64_t> SLOTS_MIN)
-    cdef int64_t limit = table.groups_limit
     reserve_keys(table, n_more)
-    if n_groups <= limit:
+    if n_groups <= table.groups_limit:
         return 0
-    while n_groups > limit:
+    while n_groups > limit_of(table, n_slots):
         n_slots *= 2
-        limit = limit_of(table, n_slots)
     return resize_slots(table, n_slots)
 
 

@@ -61,6 +61,7 @@ cdef class BatchQueue:
     cdef void drop_all(self) noexcept nogil
     cdef bint reserve(self, int64_t n_bytes) noexcept nogil
     cdef void unreserve(self, int64_t n_bytes) noexcept nogil
+    cdef bint is_full(self) noexcept nogil
     cdef bint enter(self, Batch* batch, int64_t n_bytes) noexcept nogil
     cdef Batch* leave(self) noexcept nogil
 

@@ -93,6 +93,11 @@ cdef class BatchQueue:
     cdef void unreserve(self, int64_t n_bytes) noexcept nogil:
         qc_fetch_add(&self.bytes_queued, -n_bytes)
 
+    cdef bint is_full(self) noexcept nogil:
+        """Whether the cell of the next batch still has an earlier one, or one that is just being taken."""
+        cdef int64_t number = qc_load(&self.tail)
+        return qc_load(&self.cells[number % self.capacity].turn) < 2 * number
+
     cdef bint enter(self, Batch* batch, int64_t n_bytes) noexcept nogil:
         """Append the batch. False: the ring is full."""
         cdef int64_t number, turn
@@ -139,11 +144,12 @@ cdef class BatchQueue:
     cdef QueueAnswer try_push(self, Batch* batch, int64_t n_bytes) noexcept nogil:
         if barrier_is_empty(&self.consumers):
             return QUEUE_CLOSED
-        if not self.reserve(n_bytes):
+        # Before bytes are reserved: a producer that waits for a cell must not fire its own token below.
+        if self.is_full() or not self.reserve(n_bytes):
             return QUEUE_WAIT
         if not self.enter(batch, n_bytes):
             self.unreserve(n_bytes)
-            # Another producer may have found the queue full because of what was reserved here.
+            # Others have filled the ring meanwhile. A producer may have found too few bytes because of those reserved.
             wait_set_fire(&self.waiting_producers)
             return QUEUE_WAIT
         if barrier_is_empty(&self.consumers):

@@ -56,6 +56,23 @@ def test_the_bound_holds(bound: dict[str, int], most: int) -> None:
     scheduler.shutdown()
 
 
+@pytest.mark.parametrize("bound", [{"batches_max": 2}, {"bytes_max": 2000}])
+def test_a_producer_sleeps_while_the_queue_is_full(bound: dict[str, int]) -> None:
+    """It fired its own token when the cells were full before the bytes, and so asked again and again."""
+    memory, queue, scheduler = Account(), BatchQueue(1, **bound), Scheduler(1)
+    source = BatchSource(import_batches(TABLE.to_batches(max_chunksize=100)), memory)
+    task = Task([[[source, ResultSink("sink", memory, queue)]]], memory, scheduler)
+    task.start()
+    while queue.n_batches < 2:
+        time.sleep(0.001)
+    time.sleep(0.05)
+    assert task.stats()["pipelines"][0]["turns"] < 10
+    reader = QueueReader(queue)
+    assert len(list(iter(reader.next_batch, None))) == 10
+    task.wait(10)
+    scheduler.shutdown()
+
+
 def test_a_reader_waits_without_the_gil_and_gives_up_in_time() -> None:
     queue = BatchQueue(1)
     reader = QueueReader(queue)
