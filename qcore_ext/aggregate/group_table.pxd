@@ -1,7 +1,8 @@
 """Group table: finds or creates the group of each key of a vector. Groups are numbered from 0 without gaps.
 
-Keys that pack into one or two words are stored in the slots of an open-addressing table. The first string that does not
-fit changes the table, once, to slots of hash tags with the keys in key columns. Group numbers never change, so states
+Keys that pack into one or two words are found by an open-addressing table of group numbers, and compared with the words
+of the group. The first string that does not fit changes the table, once, to slots of hash tags with the keys in key
+columns. Group numbers never change, so states
 that are indexed by them stay valid. Keys with few possible values are looked up in an array first (array_groups). While
 a lone integer key is dense, the array has all groups, and there are no slots.
 """
@@ -33,9 +34,9 @@ ctypedef struct GroupTable:
     int64_t groups_limit        # the number of groups at which n_slots reaches its load factor
     int64_t n_in_slots          # groups that the slots have: all, or fewer while the array has them
     int64_t try_array_at        # number of groups from which on a lone key is tried again as the code of an array
-    Buffer* slots               # owned; layout.mode says which kind of slot
+    Buffer* slots               # owned; of a packed key the group plus one, of a stored key a StoredSlot
     Buffer* words               # owned; the packed key of each group, or the hash of its stored key
-    Buffer* nulls               # owned; the null mask of each packed key
+    Buffer* nulls               # owned; the null mask of each packed key; NULL while no key has a null
     PerfectHash perfect         # of keys of one word
     KnownTexts texts            # of a lone text key
     int64_t capacity            # the number of groups for which words and nulls have space
@@ -69,3 +70,4 @@ cdef Column* group_table_column(
 # Whether groups are found in an array, without hashing.
 cdef bint group_table_is_array(const GroupTable* table) noexcept nogil
 cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil
+cdef int64_t group_table_word_bytes(const GroupTable* table) noexcept nogil     # of the groups' packed keys

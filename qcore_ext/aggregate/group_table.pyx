@@ -10,7 +10,6 @@ from qcore_ext.data.column cimport (
 from qcore_ext.data.schema cimport PHYS_VIEW, DataType
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
-from qcore_ext.ground.grouping cimport QcGroupSlot
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Buffer, MemoryAccount, Owner, account_check, buffer_grow, buffer_new, buffer_new_zeroed, buffer_unref,
     bytes_fill, owner_ref, struct_free, struct_new,
@@ -39,11 +38,11 @@ cdef extern from "native/mix.h" nogil:
 cdef enum:
     SLOTS_MIN = 64
     GROUPS_MIN = 64
-    # Up to this size the slots fit in the caches and are at most a quarter full: at 1K groups a load of 0.12 instead of
-    # 0.49 takes 1.6 instead of 2.8 ns a row. In a larger table each row misses the cache, and memory counts more.
-    SPARSE_BYTES_MAX = 8388608
-    # A lone integer key is looked up in an array of at most that many codes a group, 4 bytes each. A slot takes 16
-    # bytes, and two to eight of them stand for a group. Any key may have 64K codes, and none more than 16M.
+    # Up to this number the slots fit in the caches and are at most a quarter full: at 1K groups a load of 0.12 instead
+    # of 0.49 takes 1.6 instead of 2.8 ns a row. In a larger table each row misses the cache, and memory counts more.
+    SPARSE_SLOTS_MAX = 524288
+    # A lone integer key is looked up in an array of at most that many codes a group, 4 bytes each. Any key may have 64K
+    # codes, and none more than 16M.
     CODES_PER_GROUP_MAX = 32
     CODES_FREE = 65536
     CODES_MAX = 16777216
@@ -53,6 +52,7 @@ cdef enum:
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet
 cdef uint32_t[VECTOR_ROWS] NO_NULLS         # the null masks of rows whose columns are all valid
+cdef uint32_t NO_SLOT = 0                   # the only slot of a table without slots
 cdef uint32_t[VECTOR_ROWS] EVERY_ROW        # the rows of a vector
 
 
@@ -64,14 +64,6 @@ cdef void number_rows() noexcept:
 
 number_rows()
 
-
-ctypedef struct TwoWordSlot:
-    # 32 bytes, so that no slot straddles two cache lines.
-    uint64_t low
-    uint64_t high
-    uint32_t group
-    uint32_t nulls
-    uint64_t unused
 
 ctypedef struct StoredSlot:
     uint32_t tag                # upper half of the hash
@@ -94,10 +86,6 @@ ctypedef struct GroupScratch:
     uint32_t unknown_groups[VECTOR_ROWS]
     StringView views[VECTOR_ROWS]       # their texts, or those of groups
     uint8_t validity[VECTOR_BITMAP_BYTES]
-
-ctypedef fused PackedSlot:
-    QcGroupSlot
-    TwoWordSlot
 
 
 cdef GroupTable* group_table_new(
@@ -167,54 +155,53 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil:
 
 
 cdef int slot_width(int mode) noexcept nogil:
-    if mode == KEYS_ONE_WORD:
-        return sizeof(QcGroupSlot)
-    return sizeof(TwoWordSlot) if mode == KEYS_TWO_WORDS else sizeof(StoredSlot)
+    return sizeof(StoredSlot) if mode == KEYS_STORED else sizeof(uint32_t)
 
 
 cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil:
     return table.n_slots * slot_width(table.layout.mode)
 
 
+cdef int64_t group_table_word_bytes(const GroupTable* table) noexcept nogil:
+    return table.n_groups * (16 if table.layout.mode == KEYS_TWO_WORDS else 8)
+
+
 # --- growing ---
 
-cdef void hash_words(
-    const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* out,
-) noexcept nogil:
-    if high == NULL:
-        grouping_kernels().hash_one(low, nulls, n, out)
-    else:
-        grouping_kernels().hash_two(low, high, nulls, n, out)
+cdef inline const uint32_t* null_masks(const GroupTable* table, int64_t start) noexcept nogil:
+    """The null masks of the groups from start, or NULL: no key has a null."""
+    return (<const uint32_t*> table.nulls.data) + start if table.nulls != NULL else NULL
 
 
-cdef int fill_packed_slots(
-    PackedSlot* slots, int64_t mask, const uint64_t* words, const uint32_t* nulls, int64_t n_groups, uint64_t* hashes,
-    uint64_t* low, uint64_t* high, const MemoryAccount* account,
-) except -1 nogil:
-    """Insert groups 0..n_groups into empty slots. hashes, low and high are scratch for a vector each."""
+cdef int fill_packed_slots(GroupTable* table) except -1 nogil:
+    """Insert all groups of packed keys into empty slots."""
+    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef uint32_t* slots = <uint32_t*> table.slots.data
+    cdef const uint64_t* words = <const uint64_t*> table.words.data
+    cdef const uint64_t* hashes = scratch.moved_hashes
+    cdef const uint32_t* nulls
+    cdef int64_t mask = table.n_slots - 1
     cdef int64_t n, i, at
     cdef int64_t start = 0
-    qc_check(n_groups <= mask, b"a slot of a group table stays empty")
-    while start < n_groups:
-        account_check(account)
-        n = min(n_groups - start, <int64_t> VECTOR_ROWS)
-        if PackedSlot is QcGroupSlot:
-            memcpy(low, words + start, n * 8)
-            hash_words(low, NULL, nulls + start, n, hashes)
+    qc_check(table.n_groups <= mask, b"a slot of a group table stays empty")
+    while start < table.n_groups:
+        account_check(table.account)
+        n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
+        nulls = null_masks(table, start)
+        if nulls == NULL:
+            nulls = NO_NULLS
+        if table.layout.mode == KEYS_ONE_WORD:
+            grouping_kernels().hash_one(words + start, nulls, n, scratch.moved_hashes)
         else:
             for i in range(n):
-                low[i] = words[2 * (start + i)]
-                high[i] = words[2 * (start + i) + 1]
-            hash_words(low, high, nulls + start, n, hashes)
+                scratch.moved_low[i] = words[2 * (start + i)]
+                scratch.moved_high[i] = words[2 * (start + i) + 1]
+            grouping_kernels().hash_two(scratch.moved_low, scratch.moved_high, nulls, n, scratch.moved_hashes)
         for i in range(n):
             at = <int64_t> hashes[i] & mask
-            while slots[at].group != 0:
+            while slots[at] != 0:
                 at = (at + 1) & mask
-            slots[at].low = low[i]
-            if PackedSlot is TwoWordSlot:
-                slots[at].high = high[i]
-            slots[at].nulls = nulls[start + i]
-            slots[at].group = <uint32_t> (start + i + 1)
+            slots[at] = <uint32_t> (start + i + 1)
         start += n
     return 0
 
@@ -240,13 +227,12 @@ cdef int64_t limit_of(const GroupTable* table, int64_t n_slots) noexcept nogil:
 
     A table that is a part is never sparse, because it shares the second-level cache with the rows of all parts.
     """
-    cdef bint sparse = not table.is_part and n_slots * slot_width(table.layout.mode) <= SPARSE_BYTES_MAX
+    cdef bint sparse = not table.is_part and n_slots <= SPARSE_SLOTS_MAX
     return n_slots // (4 if sparse else 2)
 
 
 cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     cdef Buffer* slots = buffer_new_zeroed(table.account, n_slots * slot_width(table.layout.mode))
-    cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
     buffer_unref(table.slots)
     table.slots = slots
     table.n_slots = n_slots
@@ -254,21 +240,11 @@ cdef int resize_slots(GroupTable* table, int64_t n_slots) except -1 nogil:
     table.n_in_slots = table.n_groups
     if table.n_groups == 0:
         return 0
-    if table.layout.mode == KEYS_ONE_WORD:
-        fill_packed_slots[QcGroupSlot](
-            <QcGroupSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
-            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
-        )
-    elif table.layout.mode == KEYS_TWO_WORDS:
-        fill_packed_slots[TwoWordSlot](
-            <TwoWordSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
-            table.n_groups, scratch.moved_hashes, scratch.moved_low, scratch.moved_high, table.account,
-        )
-    else:
-        fill_stored_slots(
-            <StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups, table.account
-        )
-    return 0
+    if table.layout.mode != KEYS_STORED:
+        return fill_packed_slots(table)
+    return fill_stored_slots(
+        <StoredSlot*> slots.data, n_slots - 1, <uint64_t*> table.words.data, table.n_groups, table.account
+    )
 
 
 cdef int reserve_keys(GroupTable* table, int64_t n_more) except -1 nogil:
@@ -285,12 +261,17 @@ cdef int reserve_keys(GroupTable* table, int64_t n_more) except -1 nogil:
             table.words = buffer_new(table.account, capacity * word_bytes)
         else:
             buffer_grow(&table.words, table.n_groups * word_bytes, capacity * word_bytes)
-        if table.layout.mode != KEYS_STORED:
-            if table.nulls == NULL:
-                table.nulls = buffer_new(table.account, capacity * 4)
-            else:
-                buffer_grow(&table.nulls, table.n_groups * 4, capacity * 4)
+        if table.nulls != NULL:
+            buffer_grow(&table.nulls, table.n_groups * 4, capacity * 4)
         table.capacity = capacity
+    return 0
+
+
+cdef int reserve_nulls(GroupTable* table, const uint32_t* nulls, int64_t n) except -1 nogil:
+    """Make the null masks of all groups, if one of n keys has a null and none had one before."""
+    if table.nulls == NULL and nulls != NO_NULLS and any_null(nulls, n):
+        table.nulls = buffer_new(table.account, max(table.capacity, <int64_t> GROUPS_MIN) * 4)
+        bytes_fill(table.nulls.data, 0, table.n_groups * 4, table.account)
     return 0
 
 
@@ -308,22 +289,12 @@ cdef int reserve(GroupTable* table, int64_t n_more) except -1 nogil:
 
 # --- packed keys ---
 
-cdef int64_t find_two_words(
-    const TwoWordSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
-    const uint32_t* nulls, int64_t n,
-    uint32_t* groups,           # OUT: the groups of the rows that hit
-    uint8_t* hit,               # OUT: whether the row's key is in the first slot of its hash
-) noexcept nogil:
-    """Compare each row's key with the first slot of its hash, without branches. Returns the number of hits."""
-    cdef const TwoWordSlot* slot
+cdef bint any_null(const uint32_t* nulls, int64_t n) noexcept nogil:
+    cdef uint32_t any = 0
     cdef int64_t i
-    cdef int64_t hits = 0
     for i in range(n):
-        slot = &slots[<int64_t> hashes[i] & mask]
-        groups[i] = slot.group - 1
-        hit[i] = (slot.low == low[i]) & (slot.high == high[i]) & (slot.nulls == nulls[i]) & (slot.group != 0)
-        hits += hit[i]
-    return hits
+        any |= nulls[i]
+    return any != 0
 
 
 cdef int64_t list_misses(const uint8_t* hit, int64_t n, uint32_t* pending) noexcept nogil:
@@ -335,43 +306,44 @@ cdef int64_t list_misses(const uint8_t* hit, int64_t n, uint32_t* pending) noexc
     return count
 
 
-cdef int64_t insert_packed(
-    PackedSlot* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
-    const uint32_t* nulls, const uint32_t* pending, int64_t n_pending, int64_t n_groups,
-    uint64_t* group_words, uint32_t* group_nulls, uint32_t* groups,
+cdef inline bint is_key(
+    bint two, const uint64_t* words, const uint32_t* masks, int64_t group, uint64_t low, uint64_t high, uint32_t nulls,
+) noexcept nogil:
+    if two:
+        return words[2 * group] == low and words[2 * group + 1] == high and (masks[group] if masks else 0) == nulls
+    return words[group] == low and (masks[group] if masks else 0) == nulls
+
+
+cdef inline int64_t insert_packed(
+    bint two, uint32_t* slots, int64_t mask, const uint64_t* hashes, const uint64_t* low, const uint64_t* high,
+    const uint32_t* nulls, const uint32_t* pending, int64_t n_pending, int64_t n_groups, uint64_t* words,
+    uint32_t* masks, uint32_t* groups,
 ) noexcept nogil:
     """Find or insert the keys of the rows `pending`. Returns the new number of groups."""
-    cdef PackedSlot* slot
     cdef int64_t j, i, at
+    cdef uint32_t slot
     for j in range(n_pending):
         i = pending[j]
         at = <int64_t> hashes[i] & mask
         while True:
             qc_check(0 <= at <= mask, b"a slot is one of the slots of the table")
-            slot = &slots[at]
-            qc_check(slot.group <= n_groups, b"the group in a slot is one of the groups")
-            if slot.group == 0:
+            slot = slots[at]
+            qc_check(slot <= n_groups, b"the group in a slot is one of the groups")
+            if slot == 0:
                 qc_check(n_groups < mask, b"a slot of a group table stays empty")
-                slot.low = low[i]
-                slot.nulls = nulls[i]
-                if PackedSlot is TwoWordSlot:
-                    slot.high = high[i]
-                    group_words[2 * n_groups] = low[i]
-                    group_words[2 * n_groups + 1] = high[i]
-                else:
-                    group_words[n_groups] = low[i]
-                group_nulls[n_groups] = nulls[i]
+                words[(1 + two) * n_groups] = low[i]
+                if two:
+                    words[2 * n_groups + 1] = high[i]
+                if masks != NULL:
+                    masks[n_groups] = nulls[i]
                 n_groups += 1
-                slot.group = <uint32_t> n_groups
+                slot = <uint32_t> n_groups
+                slots[at] = slot
                 break
-            if PackedSlot is TwoWordSlot:
-                if slot.low == low[i] and slot.high == high[i] and slot.nulls == nulls[i]:
-                    break
-            else:
-                if slot.low == low[i] and slot.nulls == nulls[i]:
-                    break
+            if is_key(two, words, masks, slot - 1, low[i], high[i] if two else 0, nulls[i]):
+                break
             at = (at + 1) & mask
-        groups[i] = slot.group - 1
+        groups[i] = slot - 1
     return n_groups
 
 
@@ -407,22 +379,16 @@ cdef int64_t find_packed(
 ) noexcept nogil:
     """Find the groups of n packed keys in the first slots of their hashes. Returns the number of pending rows."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
-    cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
-    cdef int64_t mask = table.n_slots - 1
-    cdef int64_t hits = 0
-    if one_word and table.n_slots > 0:
-        hits = grouping_kernels().find_one(
-            <QcGroupSlot*> table.slots.data, mask, low, nulls, n, scratch.hashes, groups, scratch.hit
+    cdef const uint64_t* words = <const uint64_t*> table.words.data if table.words != NULL else NULL
+    cdef const uint32_t* slots = <const uint32_t*> table.slots.data if table.slots != NULL else &NO_SLOT
+    cdef int64_t mask = table.n_slots - 1 if table.slots != NULL else 0
+    if table.layout.mode == KEYS_ONE_WORD:
+        return grouping_kernels().find_one(
+            slots, mask, words, null_masks(table, 0), low, nulls, n, scratch.hashes, groups, scratch.pending
         )
-    else:
-        hash_words(low, NULL if one_word else scratch.high, nulls, n, scratch.hashes)
-        if table.n_slots == 0:
-            memset(scratch.hit, 0, n)
-        else:
-            hits = find_two_words(
-                <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, nulls, n, groups, scratch.hit
-            )
-    return 0 if hits == n else list_misses(scratch.hit, n, scratch.pending)
+    return grouping_kernels().find_two(
+        slots, mask, words, null_masks(table, 0), low, scratch.high, nulls, n, scratch.hashes, groups, scratch.pending
+    )
 
 
 cdef int insert_pending(
@@ -430,20 +396,26 @@ cdef int insert_pending(
 ) except -1 nogil:
     """Find or create the groups of the rows scratch.pending, whose hashes are in the scratch."""
     cdef GroupScratch* scratch = <GroupScratch*> table.scratch.data
+    cdef uint32_t* slots
+    cdef uint64_t* words
+    cdef uint32_t* masks
     cdef int64_t mask
     reserve(table, n_pending)
     qc_check(table.n_groups + n_pending <= table.capacity, b"a group table has capacity for the keys of its groups")
+    slots = <uint32_t*> table.slots.data
+    words = <uint64_t*> table.words.data
+    masks = <uint32_t*> null_masks(table, 0)
     mask = table.n_slots - 1
+    # Two calls, so that the compiler knows how many words a key has.
     if table.layout.mode == KEYS_ONE_WORD:
-        table.n_groups = insert_packed[QcGroupSlot](
-            <QcGroupSlot*> table.slots.data, mask, scratch.hashes, low, NULL, nulls, scratch.pending,
-            n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, groups,
+        table.n_groups = insert_packed(
+            False, slots, mask, scratch.hashes, low, NULL, nulls, scratch.pending, n_pending, table.n_groups, words,
+            masks, groups,
         )
     else:
-        table.n_groups = insert_packed[TwoWordSlot](
-            <TwoWordSlot*> table.slots.data, mask, scratch.hashes, low, scratch.high, nulls,
-            scratch.pending, n_pending, table.n_groups, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data,
-            groups,
+        table.n_groups = insert_packed(
+            True, slots, mask, scratch.hashes, low, scratch.high, nulls, scratch.pending, n_pending, table.n_groups,
+            words, masks, groups,
         )
     table.n_in_slots = table.n_groups
     return 0
@@ -454,11 +426,12 @@ cdef int assign_packed(
 ) except -1 nogil:
     """Find or create the groups of n keys. The scratch has the second words of keys of two."""
     cdef bint one_word = table.layout.mode == KEYS_ONE_WORD
-    cdef bint hashable = one_word and nulls == &NO_NULLS[0]
+    cdef bint hashable = one_word and nulls == NO_NULLS
     cdef int64_t n_pending, n_without
     if table.n_in_slots < table.n_groups:
         table.groups_limit = 0          # the array had the groups until now: insert all of them
         reserve(table, n)
+    reserve_nulls(table, nulls, n)
     if hashable and table.perfect.buffer != NULL:
         n_pending = find_by_perfect_hash(table, low, n, groups)
         n_without = n_pending
@@ -469,7 +442,7 @@ cdef int assign_packed(
         insert_pending(table, low, nulls, n_pending, groups)
     if hashable and n_without > 0 and perfect_hash_note(&table.perfect, n_without, table.n_groups, HASHED_GROUPS_MAX):
         return perfect_hash_make(
-            &table.perfect, <uint64_t*> table.words.data, <uint32_t*> table.nulls.data, table.n_groups, table.account
+            &table.perfect, <uint64_t*> table.words.data, null_masks(table, 0), table.n_groups, table.account
         )
     return 0
 
@@ -594,8 +567,8 @@ cdef int unpack_vectors(
     qc_check((n >= 0) & (n <= VECTOR_ROWS) & (start + n <= table.n_groups), b"keys to unpack are those of groups")
     for c in range(table.n_columns):
         key_unpack(
-            &table.layout, c, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start,
-            n, values, <uint8_t*> values + VECTOR_ROWS * 16,
+            &table.layout, c, (<uint64_t*> table.words.data) + start * stride, null_masks(table, start), n, values,
+            <uint8_t*> values + VECTOR_ROWS * 16,
         )
         out[c].phys = table.types[c].phys
         out[c].values = values
@@ -657,7 +630,7 @@ cdef void unpack_lone(GroupTable* table, int64_t start, int64_t n, Vector* out) 
     out.values = scratch.moved_low
     out.validity = NULL
     if key_unpack(
-        &table.layout, 0, (<uint64_t*> table.words.data) + start, (<uint32_t*> table.nulls.data) + start, n,
+        &table.layout, 0, (<uint64_t*> table.words.data) + start, null_masks(table, start), n,
         <char*> scratch.moved_low, <uint8_t*> scratch.moved_high,
     ):
         out.validity = <uint8_t*> scratch.moved_high
@@ -709,7 +682,7 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
     cdef ArrayGroups* direct = table.direct
     cdef uint32_t* known
     cdef uint64_t* words
-    cdef uint32_t* nulls
+    cdef uint32_t* masks
     cdef const uint32_t* codes
     cdef int64_t n_groups = table.n_groups
     cdef int64_t i
@@ -732,9 +705,10 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
         array_groups_encode(direct, keys, n)
     key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes)
     reserve_keys(table, n)
+    reserve_nulls(table, scratch.nulls, n)
     known = <uint32_t*> direct.groups.data
     words = <uint64_t*> table.words.data
-    nulls = <uint32_t*> table.nulls.data
+    masks = <uint32_t*> null_masks(table, 0)
     codes = <const uint32_t*> direct.codes.data
     qc_check_rows(codes, n, direct.n_codes, b"a row's code is one of the codes")
     for i in range(n):
@@ -743,7 +717,8 @@ cdef bint assign_by_code(GroupTable* table, const Vector* keys, int64_t n, uint3
             group = <uint32_t> n_groups
             known[codes[i]] = group
             words[n_groups] = scratch.low[i]
-            nulls[n_groups] = scratch.nulls[i]
+            if masks != NULL:
+                masks[n_groups] = scratch.nulls[i]
             n_groups += 1
         groups[i] = group
     table.n_groups = n_groups
@@ -755,14 +730,6 @@ cdef bint group_table_is_array(const GroupTable* table) noexcept nogil:
 
 
 # --- groups of keys, keys of groups ---
-
-cdef bint any_null(const uint32_t* nulls, int64_t n) noexcept nogil:
-    cdef uint32_t any = 0
-    cdef int64_t i
-    for i in range(n):
-        any |= nulls[i]
-    return any != 0
-
 
 cdef int assign_looked_up(
     GroupTable* table, const Vector* keys, const uint64_t* hashes, int64_t n, uint32_t* groups,
@@ -779,7 +746,7 @@ cdef int assign_looked_up(
         return 0
     if table.layout.mode != KEYS_STORED:
         scratch = <GroupScratch*> table.scratch.data
-        nulls = &NO_NULLS[0]
+        nulls = NO_NULLS
         low = key_words(&table.layout, keys)
         if low == NULL and key_pack(&table.layout, keys, n, scratch.low, scratch.high, scratch.nulls, scratch.hashes):
             low = scratch.low
@@ -889,8 +856,7 @@ cdef Column* group_table_column(
         return key_columns_column(table.stored, column, start, n, account)
     out = column_new_flat(&table.types[column], n, True, account, &values, &validity)
     if n > 0 and not key_unpack(
-        &table.layout, column, (<uint64_t*> table.words.data) + start * stride, (<uint32_t*> table.nulls.data) + start,
-        n,
+        &table.layout, column, (<uint64_t*> table.words.data) + start * stride, null_masks(table, start), n,
         values.data, validity,
     ):
         out.validity = NULL

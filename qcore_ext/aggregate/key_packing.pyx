@@ -257,7 +257,7 @@ cdef bint key_unpack(
     elif field.width == 1:
         integers_from_words[uint8_t](words + field.word, stride, field.shift, n, <uint8_t*> values)
     memset(validity, 0xFF, bitmap_bytes(n))
-    if not any_null(nulls, column, n):
+    if nulls == NULL or not any_null(nulls, column, n):
         return False
     for i in range(n):
         if (nulls[i] >> column) & 1:

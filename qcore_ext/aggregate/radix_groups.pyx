@@ -22,7 +22,9 @@ from qcore_ext.ground.prefetch cimport qc_prefetch_write
 from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )
-from qcore_ext.aggregate.group_table cimport GROUP_SCRATCH_BYTES, group_table_column, group_table_slot_bytes
+from qcore_ext.aggregate.group_table cimport (
+    GROUP_SCRATCH_BYTES, group_table_column, group_table_slot_bytes, group_table_word_bytes,
+)
 from qcore_ext.aggregate.key_packing cimport KEYS_STORED
 from qcore_ext.rows.long_text cimport text_copy
 from qcore_ext.rows.part_buffers cimport (
@@ -348,27 +350,33 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 
 # --- grouping the buffered rows ---
 
+cdef void fetch_lines(Buffer* buffer, int64_t n_bytes, int64_t n_rows) noexcept nogil:
+    """Read the first bytes into the second-level cache, unless the rows touch fewer lines than these are."""
+    cdef int64_t lines = n_bytes // LINE_BYTES
+    cdef int64_t i
+    if lines <= FETCHED_LINES_MAX and lines <= n_rows:
+        for i in range(lines):
+            qc_prefetch_write(buffer.data + i * LINE_BYTES)
+
+
 cdef void radix_groups_fetch(RadixGroups* radix, int64_t part, int64_t n_rows) noexcept nogil:
-    """Read the slots and states of a part into the second-level cache, from which other parts have evicted them.
+    """Read what rows of a part look up into the second-level cache, from which other parts have evicted it.
 
     Otherwise the rows would miss the cache one by one. Reading lines in the order of addresses is several times faster.
     """
     cdef const GroupSet* groups = radix.sets[part]
-    cdef int64_t lines, n_bytes, i
     cdef int32_t k
-    if groups == NULL:
+    if groups == NULL or groups.table.slots == NULL:
         return
-    lines = group_table_slot_bytes(groups.table) // LINE_BYTES
-    if lines > FETCHED_LINES_MAX or lines > n_rows:
-        return
-    for i in range(lines):
-        qc_prefetch_write(groups.table.slots.data + i * LINE_BYTES)
+    fetch_lines(groups.table.slots, group_table_slot_bytes(groups.table), n_rows)
+    if groups.table.layout.mode != KEYS_STORED:
+        fetch_lines(groups.table.words, group_table_word_bytes(groups.table), n_rows)
     for k in range(groups.plan.n_states):
         if groups.states[k].values != NULL and groups.states[k].n_groups > 0:
-            n_bytes = groups.states[k].values.size // groups.states[k].capacity * groups.states[k].n_groups
-            if n_bytes // LINE_BYTES <= n_rows:
-                for i in range(n_bytes // LINE_BYTES):
-                    qc_prefetch_write(groups.states[k].values.data + i * LINE_BYTES)
+            fetch_lines(
+                groups.states[k].values,
+                groups.states[k].values.size // groups.states[k].capacity * groups.states[k].n_groups, n_rows,
+            )
 
 
 cdef int group_part(RadixGroups* radix, int64_t part) except -1 nogil:

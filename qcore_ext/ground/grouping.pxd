@@ -20,19 +20,19 @@ cdef extern from "native/grouping.h" nogil:
         int bucket_shift
         int position_shift
 
-    ctypedef struct QcGroupSlot:
-        uint64_t low
-        uint32_t group
-        uint32_t nulls
-
     ctypedef struct GroupingKernels:
         void (*hash_one)(const uint64_t* low, const uint32_t* nulls, int64_t n, uint64_t* hashes) noexcept nogil
         void (*hash_two)(
             const uint64_t* low, const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* hashes,
         ) noexcept nogil
         int64_t (*find_one)(
-            const QcGroupSlot* slots, int64_t mask, const uint64_t* low, const uint32_t* nulls, int64_t n,
-            uint64_t* hashes, uint32_t* groups, uint8_t* hit,
+            const uint32_t* slots, int64_t mask, const uint64_t* words, const uint32_t* masks, const uint64_t* low,
+            const uint32_t* nulls, int64_t n, uint64_t* hashes, uint32_t* groups, uint32_t* pending,
+        ) noexcept nogil
+        int64_t (*find_two)(
+            const uint32_t* slots, int64_t mask, const uint64_t* words, const uint32_t* masks, const uint64_t* low,
+            const uint64_t* high, const uint32_t* nulls, int64_t n, uint64_t* hashes, uint32_t* groups,
+            uint32_t* pending,
         ) noexcept nogil
         uint32_t (*add_letters)(
             const uint32_t* views, int64_t n, uint32_t low, uint32_t span, uint32_t stride, uint32_t* codes,

@@ -62,7 +62,7 @@ cdef int64_t sort_by_bucket(
     cdef uint32_t most = 0
     memset(starts, 0, (draft.n_buckets + 2) * sizeof(uint32_t))
     for i in range(n_keys):
-        if nulls[i] == 0:
+        if nulls == NULL or nulls[i] == 0:
             b = <int64_t> (words[i] * hash.at.factor >> hash.at.bucket_shift)
             starts[b] += 1
             most = max(most, starts[b])
@@ -70,7 +70,7 @@ cdef int64_t sort_by_bucket(
         starts[b] += starts[b - 1]
     # Each start is the end of its bucket until the keys are stored, from the last to the first.
     for i in range(n_keys):
-        if nulls[i] == 0:
+        if nulls == NULL or nulls[i] == 0:
             product = words[i] * hash.at.factor
             b = <int64_t> (product >> hash.at.bucket_shift)
             starts[b] -= 1

@@ -525,7 +525,7 @@ def test_out_of_memory_leaves_nothing_behind(kib: int) -> None:
             run_chain([operator], table)
 
 
-@pytest.mark.parametrize("mib", [2, 8, 19])
+@pytest.mark.parametrize("mib", [2, 8, 13])
 def test_out_of_memory_in_a_partitioned_table_leaves_nothing_behind(mib: int) -> None:
     table = random_table(22, 200_000, {"k": pa.int64(), "s": pa.string(), "x": pa.int64()})
     calls = [("sum", 2, -1, False), ("min", 1, -1, False)]

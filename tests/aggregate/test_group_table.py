@@ -62,6 +62,18 @@ def test_q2_a_key_met_twice_in_one_vector_that_is_new(name: str) -> None:
     check(table, len(columns), rows(len(columns)), ["single"], radix_groups_min=1 << 40)
 
 
+@pytest.mark.parametrize("n_before", [0, 5, 2048, 20_000])
+@pytest.mark.parametrize("name", ["one word", "two words", "one string of two words"])
+def test_q2_keys_with_the_first_null_late(name: str, n_before: int, level: int) -> None:
+    """The null masks of the groups are made with the first null. A null differs from the zero that stands for it."""
+    types = {f"k{i}": type for i, type in enumerate(KEYS[name])}
+    before = random_table(15, n_before, types, null_share=0, n_distinct=3000, extremes=True)
+    after = random_table(16, 9000, types, null_share=0.2, n_distinct=3000, extremes=True)
+    zeros = pa.table({column: pa.array(["" if type == pa.string() else 0], type) for column, type in types.items()})
+    table = number_rows(pa.concat_tables([before, zeros, after, zeros]).combine_chunks())
+    check(table, len(types), rows(len(types)), radix_groups_min=1 << 40)
+
+
 @pytest.mark.parametrize("n_before", [0, 1, 2047, 2048, 2049, 9000])
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_q2_packed_keys_become_stored_ones_and_keep_their_numbers(n_before: int, n_columns: int) -> None:

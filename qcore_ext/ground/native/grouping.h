@@ -3,13 +3,6 @@
 #define QCORE_GROUPING_H
 #include <stdint.h>
 
-/* One slot of an open-addressing table of groups by keys of one word. */
-typedef struct {
-    uint64_t low;
-    uint32_t group; /* the group plus one; 0 if the slot is empty */
-    uint32_t nulls; /* which of the key's columns are null */
-} QcGroupSlot;
-
 /* A text of at most QC_TEXT_MAX bytes as four words: its bytes, zeros, and in the last byte its length. Another last byte
    stands for null, or for a longer text, which has no words. */
 enum { QC_TEXT_MAX = 31, QC_TEXT_LONGER = 0xFE, QC_TEXT_NULL = 0xFF };
@@ -30,10 +23,16 @@ typedef struct {
     /* Hashes of keys of one or two words, and of which of their columns are null. */
     void (*hash_one)(const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes);
     void (*hash_two)(const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes);
-    /* hash_one, and compare each key with the slot `hash & mask`. hit[i]: the slot has the key; groups[i] is then its
-       group. Returns the number of hits. */
-    int64_t (*find_one)(const QcGroupSlot *slots, int64_t mask, const uint64_t *low, const uint32_t *nulls, int64_t n,
-                        uint64_t *hashes, uint32_t *groups, uint8_t *hit);
+    /* hash_one, and compare each key with that of the group in the slot `hash & mask`. A slot has a group plus one; 0 if
+       it is empty. words[g] is the key of group g, and masks[g] its nulls (NULL: no group has any). groups[i] = the group
+       with the key of row i. Lists the rows whose key is not that of the slot in `pending`, and returns how many. */
+    int64_t (*find_one)(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
+                        const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes, uint32_t *groups,
+                        uint32_t *pending);
+    /* The same for keys of two words: words[2 * g] is the low one of group g, and words[2 * g + 1] the high one. */
+    int64_t (*find_two)(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
+                        const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes,
+                        uint32_t *groups, uint32_t *pending);
     /* codes[i] += (number of row i - low + 1) * stride. The number of the empty string is 0, that of a string of one
        byte is the byte + 1. A view has four words: its length, its first four bytes, and two that are not read here.
        Returns non-zero if a string is longer than one byte or its number is not in low..low + span - 1. */

@@ -24,34 +24,88 @@ static void hash_two(const uint64_t *low, const uint64_t *high, const uint32_t *
         hashes[i] = qc_mix(((high[i] * 0x9e3779b97f4a7c15ULL) ^ (high[i] >> 29)) + low[i] + nulls[i]);
 }
 
-static int64_t find_one(const QcGroupSlot *slots, int64_t mask, const uint64_t *low, const uint32_t *nulls, int64_t n,
-                        uint64_t *hashes, uint32_t *groups, uint8_t *hit) {
-    int64_t i = 0, hits = 0;
+/* --- keys of words in the first slots of their hashes --- */
+
+#if defined(__AVX512VL__)
+/* The groups of eight rows' slots, and which of the slots have one. */
+static inline __mmask8 eight_slots(const uint32_t *slots, int64_t mask, const uint64_t *hashes, __m256i *groups) {
+    __m512i at = _mm512_and_si512(_mm512_loadu_si512(hashes), _mm512_set1_epi64(mask));
+    __m256i slot = _mm512_i64gather_epi32(at, slots, 4);
+    *groups = _mm256_sub_epi32(slot, _mm256_set1_epi32(1));
+    return _mm256_test_epi32_mask(slot, slot);
+}
+
+/* Those of the rows `some` whose nulls are those of their group. */
+static inline __mmask8 eight_nulls(const uint32_t *masks, __m512i at, __mmask8 some, const uint32_t *nulls) {
+    __m256i absent = _mm256_loadu_si256((const __m256i *) nulls);
+    if (!masks) return _mm256_mask_testn_epi32_mask(some, absent, absent);
+    return _mm256_mask_cmpeq_epi32_mask(some, absent,
+                                        _mm512_mask_i64gather_epi32(absent, some, at, masks, 4));
+}
+
+/* Append the rows of eight that are in `rows` to a list of `count`. The list has space for all rows so far. */
+static inline int64_t list_eight(int64_t first, __mmask8 rows, uint32_t *list, int64_t count) {
+    __m256i numbers = _mm256_add_epi32(_mm256_set1_epi32((int) first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    _mm256_storeu_si256((__m256i *) (list + count), _mm256_maskz_compress_epi32(rows, numbers));
+    return count + __builtin_popcount(rows);
+}
+#endif
+
+static int64_t find_one(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
+                        const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes, uint32_t *groups,
+                        uint32_t *pending) {
+    int64_t i = 0, count = 0;
     hash_one(low, nulls, n, hashes);
-#if defined(__AVX512F__)
+#if defined(__AVX512VL__)
     /* Gathers by intrinsics, as the compiler does not find them. */
-    const __m512i all = _mm512_set1_epi64(mask), first = _mm512_set1_epi64((long long) 0xFFFFFFFF);
-    const __m256i one = _mm256_set1_epi32(1);
     for (; i + 8 <= n; i += 8) {
-        __m512i at = _mm512_slli_epi64(_mm512_and_si512(_mm512_loadu_si512(hashes + i), all), 1);
-        __m512i key = _mm512_i64gather_epi64(at, slots, 8);
-        __m512i rest = _mm512_i64gather_epi64(at, (const char *) slots + 8, 8);
-        __m256i absent = _mm256_loadu_si256((const __m256i *) (nulls + i));
-        __mmask8 same = _mm512_cmpeq_epi64_mask(key, _mm512_loadu_si512(low + i));
-        same &= _mm512_cmpeq_epi64_mask(_mm512_srli_epi64(rest, 32), _mm512_cvtepu32_epi64(absent));
-        same &= _mm512_test_epi64_mask(rest, first);
-        _mm256_storeu_si256((__m256i *) (groups + i), _mm256_sub_epi32(_mm512_cvtepi64_epi32(rest), one));
-        _mm_storel_epi64((__m128i *) (hit + i), _mm_maskz_set1_epi8(same, 1));
-        hits += __builtin_popcount(same);
+        __m256i group;
+        __mmask8 same = eight_slots(slots, mask, hashes + i, &group);
+        __m512i at = _mm512_cvtepu32_epi64(group);
+        same = eight_nulls(masks, at, same, nulls + i);
+        __m512i key = _mm512_mask_i64gather_epi64(at, same, at, words, 8);
+        same = _mm512_mask_cmpeq_epi64_mask(same, key, _mm512_loadu_si512(low + i));
+        _mm256_storeu_si256((__m256i *) (groups + i), group);
+        count = list_eight(i, (__mmask8) ~same, pending, count);
     }
 #endif
     for (; i < n; i++) {
-        const QcGroupSlot *slot = &slots[(int64_t) hashes[i] & mask];
-        groups[i] = slot->group - 1;
-        hit[i] = (slot->low == low[i]) & (slot->nulls == nulls[i]) & (slot->group != 0);
-        hits += hit[i];
+        uint32_t slot = slots[hashes[i] & (uint64_t) mask], group = slot - 1;
+        groups[i] = group;
+        pending[count] = (uint32_t) i;
+        count += !(slot && words[group] == low[i] && (masks ? masks[group] : 0) == nulls[i]);
     }
-    return hits;
+    return count;
+}
+
+static int64_t find_two(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
+                        const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes,
+                        uint32_t *groups, uint32_t *pending) {
+    int64_t i = 0, count = 0;
+    hash_two(low, high, nulls, n, hashes);
+#if defined(__AVX512VL__)
+    for (; i + 8 <= n; i += 8) {
+        __m256i group;
+        __mmask8 same = eight_slots(slots, mask, hashes + i, &group);
+        __m512i at = _mm512_cvtepu32_epi64(group);
+        same = eight_nulls(masks, at, same, nulls + i);
+        __m512i twice = _mm512_slli_epi64(at, 1);
+        __m512i first = _mm512_mask_i64gather_epi64(at, same, twice, words, 8);
+        __m512i second = _mm512_mask_i64gather_epi64(at, same, _mm512_or_si512(twice, _mm512_set1_epi64(1)), words, 8);
+        same = _mm512_mask_cmpeq_epi64_mask(same, first, _mm512_loadu_si512(low + i));
+        same = _mm512_mask_cmpeq_epi64_mask(same, second, _mm512_loadu_si512(high + i));
+        _mm256_storeu_si256((__m256i *) (groups + i), group);
+        count = list_eight(i, (__mmask8) ~same, pending, count);
+    }
+#endif
+    for (; i < n; i++) {
+        uint32_t slot = slots[hashes[i] & (uint64_t) mask], group = slot - 1;
+        groups[i] = group;
+        pending[count] = (uint32_t) i;
+        count += !(slot && words[2 * (size_t) group] == low[i] && words[2 * (size_t) group + 1] == high[i]
+                   && (masks ? masks[group] : 0) == nulls[i]);
+    }
+    return count;
 }
 
 static uint32_t add_letters(const uint32_t *views, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
@@ -569,6 +623,7 @@ static const GroupingKernels grouping_kernels = {
     .hash_one = hash_one,
     .hash_two = hash_two,
     .find_one = find_one,
+    .find_two = find_two,
     .add_letters = add_letters,
     .sum_few = sum_few,
     .magnitude_bits = magnitude_bits,
