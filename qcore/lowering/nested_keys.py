@@ -247,7 +247,7 @@ class _Aggregation:
             made,
             tuple(self.keys),
             tuple(self.calls),
-            rows_first=node.rows_first,
+            partition_keys=node.partition_keys,
         )
         wanted = {field.name: field for field in node.schema}
         schema = pa.schema([wanted.get(field.name, field) for field in grouped.schema])

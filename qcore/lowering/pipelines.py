@@ -28,7 +28,7 @@ from qcore.lowering.nested_keys import may_widen, replace_nested_keys
 from qcore.lowering.nested_values import DecodedValues, EncodedValues, HeldTypes, ValueDecoder, ValueEncoder
 from qcore.lowering.recursion import OrderedUnion
 from qcore.lowering.retyping import Programs
-from qcore.lowering.runtime_filters import KeyBound, key_bounds
+from qcore.lowering.runtime_filters import KeyBound, KeyFilters, key_bounds
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
@@ -87,6 +87,7 @@ class Lowering:
         self._parts: list[MakePart] = []
         self._scans: dict[str, p.Scan] = {}
         self._key_bounds: dict[str, list[KeyBound]] = {}
+        self._key_filters = KeyFilters()
         self._shared: dict[str, p.Shared] = {}
         self._n_reads: Counter[str] = Counter()
         self._spools: dict[str, tuple[int, Iterator[int]]] = {}
@@ -352,15 +353,14 @@ class Lowering:
         kind = "hash" if steps.key_names else "gather"
         if pipeline.drivers == 1:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
-        elif steps.needs_all_rows or node.rows_first:
+        elif steps.needs_all_rows or node.partition_keys:
             # Distinct and holistic aggregates need all rows of a group in one driver.
             inputs = self._part_of(compile_inputs(steps, node.child.schema))
             pipeline.add(node.id, lambda driver, run: Project(node.id, run.memory, run.parts[inputs]))
             # Parts are of use to a table of groups that is partitioned itself, and spread evenly over a few drivers.
-            by_part = node.rows_first and not steps.needs_all_rows and drivers <= BY_PART_DRIVERS_MAX
-            pipeline = self.exchange(
-                pipeline, node.id, kind, steps.key_names, drivers, steps.input_schema, by_part=by_part
-            )
+            names = [steps.key_names[at] for at in node.partition_keys] or steps.key_names
+            by_part = not steps.needs_all_rows and names == steps.key_names and drivers <= BY_PART_DRIVERS_MAX
+            pipeline = self.exchange(pipeline, node.id, kind, names, drivers, steps.input_schema, by_part=by_part)
             self._aggregation(pipeline, node, steps, "single", None)
         else:
             self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))
@@ -449,11 +449,14 @@ class Lowering:
             if kind not in FLIPPED:
                 raise PlanError(f"a {kind} join cannot build on its left side (node {node.id}); use build='right'")
             kind, probe, build, probe_keys, build_keys = FLIPPED[kind], build, probe, build_keys, probe_keys
-        build_pipeline = self.lower(build)
-        pipeline = self.lower(probe)
-        n_builders, n_probers, has_condition = build_pipeline.drivers, pipeline.drivers, node.condition is not None
+        has_condition = node.condition is not None
         build_rows, probe_rows = Schema(build.schema), Schema(probe.schema)
         bridge = self._part(lambda run: JoinBridge(kind, n_builders, n_probers, has_condition, build_rows, probe_rows))
+        filters = self._key_filters
+        filters.choose(kind, probe, probe_keys or (), bridge, node.id)
+        build_pipeline = filters.add_to(self.lower(build), node.id, "build", build.schema)
+        pipeline = filters.add_to(self.lower(probe), node.id, "probe", probe.schema)
+        n_builders, n_probers = build_pipeline.drivers, pipeline.drivers + filters.n_drivers[bridge]
         for scan, bound in key_bounds(kind, probe, probe_keys or (), bridge):
             self._key_bounds.setdefault(scan, []).append(bound)
         output = join_output(node, probe.schema, build.schema)

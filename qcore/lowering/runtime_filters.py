@@ -1,15 +1,21 @@
-"""Runtime filters: the smallest and largest build key of a join limit the rows that the scan of its probe side reads.
+"""Runtime filters: the build keys of a join limit the rows that are read and joined below its probe side.
 
-The scan opens its first split when the tables of all joins above it in its pipeline are complete; until then the driver
-is blocked at the probe. It skips row groups without a key between the two, as it skips those that fail a filter of the
-query.
+**Bounds.** The smallest and the largest key limit the rows that the scan reads. The scan opens its first split when the
+tables of all joins above it in its pipeline are complete; until then the driver is blocked at the probe. It skips row
+groups without a key between the two, as it skips those that fail a filter of the query.
+
+**Key filters.** If the rows pass another join on their way, those whose key no build row has are dropped below it.
+Inner joins have their order from the optimizer, and joins that keep or drop rows by existence stay where the query has
+them. So the filter is put below the deepest of the latter, and also below its build side if the key is one of its keys.
+TPC-DS Q95 looks for the web orders of two warehouses, and needs them for 68 orders.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
 
@@ -20,10 +26,13 @@ from qcore.plan.joins import conjunction
 from qcore.record import record
 
 if TYPE_CHECKING:
+    from qcore.lowering.lowered import MakeOperator, Pipeline
     from qcore_ext.join.bridge import JoinBridge
 
 # Join kinds that drop probe rows without a match. Left is the probe side.
 _DROPS_UNMATCHED = frozenset({"inner", "left_semi", "right", "right_semi", "right_anti"})
+# Of the kinds below, those that drop a build row without effect on other keys. A null-aware join needs nulls of both.
+_BUILDS_BY_KEY = frozenset({"left", "left_semi", "left_anti", "mark"})
 # Join kinds whose output rows each contain exactly one probe row. Dropping a probe row drops only its own output rows.
 _PASSES_ROWS = frozenset({"inner", "left", "left_semi", "left_anti", "null_aware_anti", "mark"})
 
@@ -48,6 +57,100 @@ def key_bounds(kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int) -
             if found is not None:
                 scan, column = found
                 yield scan.id, KeyBound(column, bridge, position)
+
+
+@record(frozen=True)
+class KeyFilter:
+    """Key columns of an input of a join. Only rows whose values are a build key of another join are needed.
+
+    `bridge` is the number of the run's part that is the other join's bridge, and `join` that join's node id.
+    """
+
+    keys: tuple[str, ...]
+    bridge: int
+    join: str
+
+
+class KeyFilters:
+    """The key filters of a plan that is being lowered.
+
+    Attributes
+    ----------
+    n_drivers : Counter
+        By the part of a bridge, the drivers of its filters. They read its table.
+    """
+
+    def __init__(self) -> None:
+        self.n_drivers: Counter[int] = Counter()
+        self._by_input: dict[tuple[str, str], list[KeyFilter]] = {}
+
+    def choose(self, kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int, join: str) -> None:
+        """Choose the inputs of a join below `probe` that the build keys filter. `kind` takes the probe side as left."""
+        for below, side, names in _filtered_inputs(kind, probe, keys):
+            self._by_input.setdefault((below, side), []).append(KeyFilter(names, bridge, join))
+
+    def add_to(self, pipeline: Pipeline, join: str, side: str, schema: pa.Schema) -> Pipeline:
+        """Append the filters of one input of a join to its pipeline."""
+        for one in self._by_input.pop((join, side), ()):
+            if set(one.keys) <= set(schema.names):  # a nested key has been replaced
+                self.n_drivers[one.bridge] += pipeline.drivers
+                pipeline.add(one.join, _filter_maker(one, schema))
+        return pipeline
+
+
+def _filter_maker(one: KeyFilter, schema: pa.Schema) -> MakeOperator:
+    from qcore_ext.data.schema import Schema
+    from qcore_ext.join.hash_join_probe import HashProbe
+
+    keys, rows, output = list(one.keys), Schema(schema), [("probe", name, name) for name in schema.names]
+    return lambda driver, run: HashProbe(one.join, run.memory, run.parts[one.bridge], keys, output, filtered=rows)
+
+
+def _filtered_inputs(kind: str, probe: p.PlanNode, keys: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The inputs of a join below `probe` whose rows need a build key: its id, 'probe' or 'build', and the columns."""
+    found: tuple[p.HashJoin | p.NestedLoopJoin, tuple[str, ...]] | None = None
+    names: tuple[str, ...] = tuple(keys)
+    node = probe
+    while kind in _DROPS_UNMATCHED and names:
+        if isinstance(node, p.Filter):
+            node = node.child
+        elif isinstance(node, p.Project):
+            columns = [node.expressions[node.schema.names.index(name)] for name in names]
+            if not all(isinstance(column, Column) for column in columns):
+                break
+            names = tuple(column.name for column in columns if isinstance(column, Column))
+            node = node.child
+        elif _passes_rows(node) and set(names) <= set(node.left.schema.names):
+            if node.kind != "inner":
+                found = (node, names)
+            node = node.left
+        else:
+            break
+    if found is None:
+        return
+    join, names = found
+    yield join.id, "probe", names
+    if isinstance(join, p.HashJoin) and join.kind in _BUILDS_BY_KEY:
+        build_keys = [_build_key(join, name) for name in names]
+        if None not in build_keys:
+            yield join.id, "build", tuple(filter(None, build_keys))
+
+
+def _build_key(join: p.HashJoin, name: str) -> str | None:
+    """The build key of a join that a column of its probe side must equal, perhaps because of an inner join below it."""
+    equal = {name}
+    below = join.left
+    while isinstance(below, p.HashJoin) and below.kind == "inner":
+        for pair in zip(below.left_keys, below.right_keys, strict=True):
+            if name in pair:
+                equal.update(pair)
+        below = below.left
+    return next((b for a, b in zip(join.left_keys, join.right_keys, strict=True) if a in equal), None)
+
+
+def _passes_rows(node: p.PlanNode) -> TypeGuard[p.HashJoin | p.NestedLoopJoin]:
+    """Whether dropping a row of the node's left input affects only output rows made of it."""
+    return isinstance(node, (p.HashJoin, p.NestedLoopJoin)) and node.build == "right" and node.kind in _PASSES_ROWS
 
 
 class RuntimeFilters:
@@ -93,7 +196,7 @@ def _find_scan(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:
     if isinstance(node, p.Project):
         expr = node.expressions[node.schema.names.index(name)]
         return _find_scan(node.child, expr.name) if isinstance(expr, Column) else None
-    if isinstance(node, (p.HashJoin, p.NestedLoopJoin)) and node.build == "right" and node.kind in _PASSES_ROWS:
+    if _passes_rows(node):
         return _find_scan(node.left, name) if name in node.left.schema.names else None
     return None
 

@@ -157,15 +157,16 @@ class Aggregate(Unary):
 
     `keys` are (name, expression) pairs over the child's schema. `grouping_sets` are tuples of key positions, or None
     for one set of all keys. `grouping_id` names an int64 column between keys and aggregates. Its low bits tell which
-    keys the row's set lacks, the first key in the highest of these bits. `rows_first`: the rows are partitioned over
-    the drivers, and each driver groups its part. Otherwise the drivers group their rows and partition the groups.
+    keys the row's set lacks, the first key in the highest of these bits. `partition_keys`: the positions of the keys by
+    which rows are partitioned over the drivers before they are grouped. If there are none, the drivers group their rows
+    and partition the groups.
     """
 
     keys: tuple[tuple[str, Expr], ...]
     aggregates: tuple[AggregateCall, ...]
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     grouping_id: str | None = None
-    rows_first: bool = False
+    partition_keys: tuple[int, ...] = ()
 
     def set_number(self, position: int) -> int:
         """The grouping id of a set: a bit for each missing key, and the set's position in the bits above. The position

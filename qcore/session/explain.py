@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -122,6 +123,7 @@ class _Measured:
     arrow_nanos: int = 0
     masked_rows: int = 0
     join: dict[str, Any] = field(default_factory=dict)
+    key_filter: Counter[str] = field(default_factory=Counter)
     groups: dict[str, dict[str, int]] = field(default_factory=dict)
     extent: dict[str, int] = field(default_factory=dict)
     pipelines: list[int] = field(default_factory=list)
@@ -141,6 +143,7 @@ def _measure(stats: Mapping[str, Any]) -> dict[str, _Measured]:
             one.blocked_nanos += sum(counters.get("blocked_wall_nanos", {}).values())
             one.rows = int(counters["output_rows"])
             one.join = counters.get("join", one.join)
+            one.key_filter.update(counters.get("key_filter", {}))
             one.extent = counters.get("extent", one.extent)
             if "groups" in counters:
                 one.groups[str(number)] = counters["groups"]
@@ -154,7 +157,7 @@ def _choices(node: PlanNode, measured: _Measured) -> str:
     if isinstance(node, Scan) and measured.extent:
         return _extent_text(node, measured.extent)
     if measured.join:
-        return _join_text(measured.join)
+        return _join_text(measured.join) + _key_filter_text(measured.key_filter)
     # The steps of an aggregation are operators of different pipelines.
     steps = "; then ".join(filter(None, map(_groups_text, measured.groups.values())))
     return f"groups: {steps}" if steps else ""
@@ -182,6 +185,13 @@ def _join_text(join: Mapping[str, Any]) -> str:
     if join["filtered"]:
         text += f"; {join['filtered']:,} were first asked of a filter of bits"
     return text
+
+
+def _key_filter_text(key_filter: Mapping[str, int]) -> str:
+    if not key_filter.get("looked_up"):
+        return ""
+    dropped = key_filter["looked_up"] - key_filter["matched"]
+    return f"; its keys dropped {dropped:,} of {key_filter['looked_up']:,} rows below other joins"
 
 
 # What found or kept groups, in the order of the counters of HashAggregation, with the reason.
@@ -288,7 +298,9 @@ def _aggregate(node: Aggregate) -> str:
     calls = ", ".join(map(_call, node.aggregates))
     by = f"by [{keys}] " if node.keys else ""
     sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""
-    first = " rows partitioned first" if node.rows_first else ""
+    first = " rows partitioned first" if node.partition_keys else ""
+    if 0 < len(node.partition_keys) < len(node.keys):
+        first += f" by [{', '.join(node.keys[at][0] for at in node.partition_keys)}]"
     return f"{by}{calls}{sets}{first}"
 
 

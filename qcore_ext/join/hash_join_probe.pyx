@@ -43,6 +43,7 @@ cdef enum:
     # The most pairs of one output batch. It bounds the memory for rows with many matches. If all keys are
     # unique a batch has at most as many pairs as rows.
     PAIRS_MAX = 65536
+    FILTER_TRIAL_ROWS = 65536
 
 
 # How rows are looked up, and why so, by IndexKind.
@@ -75,6 +76,10 @@ cdef class HashProbe(Operator):
     condition_compile : callable, optional
         Makes the Program of a conjunction that pairs must pass. Its argument is a Schema of the probe side's columns
         followed by the columns that the build side stores. The bridge must have has_condition.
+    filtered : Schema, optional
+        The operator is a filter below the join's probe side: it drops rows of this schema whose key no build row has,
+        whatever the kind of the join, and does not change the table. `output` has columns of the side 'probe'. A driver
+        that has dropped less than a quarter of FILTER_TRIAL_ROWS rows passes on the others as they come.
 
     Raises
     ------
@@ -86,6 +91,7 @@ cdef class HashProbe(Operator):
     cdef list key_names
     cdef list output
     cdef object condition_compile
+    cdef Schema declared_probe      # of the input in the plan, or None
     cdef Evaluator condition        # None if there is no condition
     cdef JoinOutput columns         # None before the input schemas are known
     cdef JoinOutput pair_output     # columns of the condition's input
@@ -112,22 +118,27 @@ cdef class HashProbe(Operator):
     cdef int64_t rows_hashed
     cdef int64_t rows_matched
     cdef Buffer* row_matched        # owned; with a condition: one byte a row of the batch, 1 if a pair of it passed
+    cdef bint is_filter
+    cdef bint given_up              # a filter that drops too few rows
     cdef bint is_finishing
     cdef bint is_ended
     cdef bint has_left
 
     def __init__(
         self, str node_id, Account query_memory, JoinBridge bridge, key_names, output, condition_compile=None,
+        Schema filtered=None,
     ):
         Operator.__init__(self, "HashProbe" if key_names else "NestedLoopJoin", node_id, query_memory)
         self.bridge = bridge
         bridge.join(&self.membership)
-        self.kind = bridge.kind
+        self.is_filter = filtered is not None
+        self.kind = <int> JOIN_LEFT_SEMI if self.is_filter else bridge.kind
+        self.declared_probe = filtered if self.is_filter else bridge.declared_probe_schema
         self.key_names = list(key_names)
         self.n_keys = len(self.key_names)
         self.output = [tuple(column) for column in output]
         self.condition_compile = condition_compile
-        if (condition_compile is not None) != bridge.has_condition:
+        if not self.is_filter and (condition_compile is not None) != bridge.has_condition:
             raise PlanError(
                 f"join {node_id}: has_condition of the bridge and condition_compile of the probe contradict each other"
             )
@@ -149,10 +160,15 @@ cdef class HashProbe(Operator):
     def stats_snapshot(self):
         """Figures of any operator. Once the table is there 'join' has its 'index' with the reason for it, and
         the probe rows 'looked_up', 'filtered' (those whose key was first asked of a filter of bits), 'hashed' (whose
-        key was looked up by a perfect hash, not in slots) and 'matched'.
+        key was looked up by a perfect hash, not in slots) and 'matched'. A filter has 'key_filter' instead, with the
+        rows 'looked_up' and 'matched'.
         """
         counters = Operator.stats_snapshot(self)
-        if qc_load(&self.index) >= 0:
+        if self.is_filter:
+            counters["key_filter"] = {
+                "looked_up": qc_load(&self.rows_looked_up), "matched": qc_load(&self.rows_matched)
+            }
+        elif qc_load(&self.index) >= 0:
             counters["join"] = {
                 "index": INDEX_TEXTS[qc_load(&self.index)],
                 "looked_up": qc_load(&self.rows_looked_up),
@@ -166,8 +182,8 @@ cdef class HashProbe(Operator):
         # Not in the constructor, because the condition's registers are charged to this operator.
         if qc_load_pointer(<void**> &self.bridge.build_schema) != NULL:
             with gil:
-                if self.bridge.declared_probe_schema is not None:
-                    self.resolve(self.bridge.declared_probe_schema)
+                if self.declared_probe is not None:
+                    self.resolve(self.declared_probe)
         return 0
 
     cdef int resolve(self, Schema probe) except -1:
@@ -220,7 +236,7 @@ cdef class HashProbe(Operator):
         cdef Schema declared
         build_names = Schema.wrap(self.bridge.build_schema).names
         for declared, given in (
-            (self.bridge.declared_probe_schema, (self.key_names[k], type_name(here))),
+            (self.declared_probe, (self.key_names[k], type_name(here))),
             (self.bridge.declared_build_schema, (build_names[self.bridge.key_columns[k]], type_name(there))),
         ):
             if declared is not None and given not in zip(declared.names, declared.types):
@@ -301,9 +317,9 @@ cdef class HashProbe(Operator):
 
     cdef int resolve_again(self) except -1 nogil:
         """Resolve for a build side that is wider than declared. Without a probe batch nothing else does."""
-        if self.bridge.declared_probe_schema is not None:
+        if self.declared_probe is not None:
             with gil:
-                self.resolve(self.bridge.declared_probe_schema)
+                self.resolve(self.declared_probe)
         return 0
 
     cdef bint has_no_output(self) noexcept nogil:
@@ -360,7 +376,17 @@ cdef class HashProbe(Operator):
         if returns_build_rows(self.kind):
             self.mark_all_groups()
             return False
+        if self.is_filter and self.gives_up():
+            out[0] = self.batch
+            self.batch = NULL
+            return True
         return self.output_rows(out)
+
+    cdef bint gives_up(self) noexcept nogil:
+        """Whether the rest of the rows is passed on, decided at the beginning of a batch."""
+        if self.position == 0 and self.rows_looked_up >= FILTER_TRIAL_ROWS and not self.given_up:
+            self.given_up = self.rows_matched * 4 > self.rows_looked_up * 3
+        return self.given_up and self.position == 0
 
     cdef bint advance_with_condition(self, Batch** out) except -1 nogil:
         """Like advance, for a join with a condition. Only pairs that pass the condition are matches."""
@@ -668,5 +694,5 @@ cdef class HashProbe(Operator):
     cdef int resolve_unbound(self) except -1 nogil:
         """Resolve for the declared probe schema, because there was no probe batch."""
         with gil:
-            self.resolve(self.bridge.declared_probe_schema)
+            self.resolve(self.declared_probe)
         return 0

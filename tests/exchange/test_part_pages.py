@@ -207,7 +207,7 @@ def test_a_query_passes_pages_through_queues(threads: int) -> None:
     calls = {"n": ("count",), "t": ("sum", "x"), "m": ("min", "d")}
     plan = PlanBuilder({"t": ArrowTable(table)}).scan("t").aggregate(["k"], calls).build()
     assert isinstance(plan, p.Aggregate)
-    result = Result(replace(plan, rows_first=True), Settings(threads=threads))
+    result = Result(replace(plan, partition_keys=(0,)), Settings(threads=threads))
     got = result.to_arrow().sort_by("k")
     wanted = table.group_by("k").aggregate([([], "count_all"), ("x", "sum"), ("d", "min")])
     wanted = wanted.sort_by("k").rename_columns(got.column_names)

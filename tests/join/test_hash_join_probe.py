@@ -9,6 +9,14 @@ import pytest
 from joins import KINDS, as_table, hash_join, oracle_join
 
 from oracle import assert_same_rows
+from qcore.expression.tree import col
+from qcore.lowering.compile import compile_predicate
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_ext.join.bridge import JoinBridge
+from qcore_ext.join.hash_join_build import HashBuild
+from qcore_ext.join.hash_join_probe import HashProbe
+from qcore_testing.operators import run_chain
 from random_tables import random_table
 from sweeps import every
 
@@ -138,3 +146,66 @@ def test_nested_columns_are_carried_through(duck, kind, drivers):
         return columns.add_column(0, f"{name}k", keys)
 
     check(duck, side("p", 150), side("b", 100), kind, ["pk"], ["bk"], drivers=drivers, batch_rows=30)
+
+
+# --- a probe that filters the rows below another join ---
+
+FEW = pa.table({"b": pa.array([None, 3, 3, 900, 5000], pa.int32()), "v": ["a", "b", "c", "d", "e"]})
+
+
+def filter_of(kind: str, has_condition: bool = False, rows: pa.Table = FEW) -> tuple[HashProbe, HashProbe]:
+    """A filter of int32 keys by the build rows, and the join's probe, which the filter must not disturb."""
+    memory = Account()
+    given = pa.schema([("p", pa.int32()), ("x", pa.int64())])
+    bridge = JoinBridge(kind, 1, 2, has_condition, rows.schema, pa.schema([("q", pa.int32())]))
+    run_chain([HashBuild("build", memory, bridge, ["b"], ["b", "v"])], rows)
+    output = [("probe", "p", "p"), ("probe", "x", "x")]
+    first = HashProbe("join", memory, bridge, ["p"], output, filtered=Schema(given))
+    probe = HashProbe("join", memory, bridge, ["q"], [("build", "v", "v")], below_100 if has_condition else None)
+    return first, probe
+
+
+def below_100(schema: Schema) -> object:
+    return compile_predicate(col("q") < 100, pa.schema(schema))
+
+
+@pytest.mark.parametrize("has_condition", [False, True])
+@pytest.mark.parametrize("kind", ["inner", "left_semi", "right", "right_semi", "right_anti"])
+def test_a_filter_keeps_the_rows_whose_key_a_build_row_has(kind: str, has_condition: bool) -> None:
+    """Its keys become wider than declared. The condition of the join does not count, and no build row is marked."""
+    first, probe = filter_of(kind, has_condition)
+    narrow = pa.table({"p": pa.array([1, 3, None, 900], pa.int32()), "x": [10, 30, 0, 900]})
+    wide = pa.table({"p": pa.array([5000, 3, 2**40]), "x": [50, 31, 7]})
+    got = pa.Table.from_batches(
+        batch.cast(pa.schema([("p", pa.int64()), ("x", pa.int64())]))
+        for batch in map(pa.record_batch, run_chain([first], [*narrow.to_batches(), *wide.to_batches()]))
+    )
+    assert got.to_pydict() == {"p": [3, 900, 5000, 3], "x": [30, 900, 50, 31]}
+    counters = first.stats_snapshot()
+    assert counters["key_filter"] == {"looked_up": 7, "matched": 4}
+    assert "join" not in counters
+    if kind in ("right_semi", "right_anti"):
+        found = [
+            row["v"]
+            for batch in run_chain([probe], pa.table({"q": pa.array([3, 99_999], pa.int32())}))
+            for row in batch.to_pylist()
+        ]
+        assert sorted(found) == (["b", "c"] if kind == "right_semi" else ["a", "d", "e"])
+
+
+def test_a_filter_of_no_keys_ends_at_once() -> None:
+    first, _ = filter_of("inner", rows=FEW.slice(0, 0))
+    assert run_chain([first], pa.table({"p": pa.array([3], pa.int32()), "x": [1]})) == []
+
+
+def test_a_filter_that_drops_few_rows_passes_on_the_rest() -> None:
+    first, _ = filter_of("inner", rows=pa.table({"b": np.arange(1000, dtype=np.int32), "v": ["a"] * 1000}))
+    rows = pa.table({"p": pa.array(np.arange(200_000) % 1200, pa.int32()), "x": np.arange(200_000)})
+    given = rows.to_batches(max_chunksize=10_000)
+    got = list(map(pa.record_batch, run_chain([first], given)))
+    counters = first.stats_snapshot()["key_filter"]
+    assert 65_536 <= counters["looked_up"] <= 80_000
+    n_trial = counters["looked_up"] // 10_000
+    wanted = sum(key < 1000 for key in rows["p"].to_pylist()[: counters["looked_up"]])
+    assert sum(map(len, got[:n_trial])) == counters["matched"] == wanted
+    assert all(a.equals(b) for a, b in zip(got[n_trial:], given[n_trial:], strict=True))

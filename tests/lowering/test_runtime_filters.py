@@ -75,3 +75,110 @@ def test_fewer_row_groups_and_the_same_rows(
     operators = [one for pipeline in result.stats()["pipelines"] for one in pipeline["operators"]]
     most = max(one["output_rows"] for one in operators if one["name"] == "TableScan")
     assert (most <= 2 * GROUP_ROWS) == prunes, most
+
+
+# --- filters of keys below another join ---
+
+# By name: what stands below the join with `few`, and the number of inputs that are filtered below a semi join. None:
+# the joins of the query itself also filter each other.
+BELOW = {
+    "exists": ("select * from facts where exists (select 1 from other where w = k and x <> v)", 2),
+    "exists by another key": ("select * from facts where exists (select 1 from other where x = v)", 1),
+    "not exists": ("select * from facts where not exists (select 1 from other where w = k and x > v)", 2),
+    "not in": ("select * from facts where k not in (select w from other where x > 4)", 1),
+    "mark": ("select * from facts where v > 8 or exists (select 1 from other where w = k and x = v)", 2),
+    "left join": ("select facts.*, x from facts left join other on w = k and x > v", 2),
+    "left join of unequal keys": ("select facts.*, x from facts left join other on w < k and w > k - 3", 1),
+    "an inner join above it": (
+        "select s.*, name from (select * from facts where exists (select 1 from other where w = k)) s, names "
+        "where n = v",
+        None,
+    ),
+    "an inner join below it": (
+        "select * from (select w as k, day, v from facts join other on k = w) where exists (select 1 from other "
+        "where w = k and x <> v)",
+        2,
+    ),
+    "two of them": (
+        "select * from facts where exists (select 1 from other where w = k) and not exists (select 1 from names "
+        "where n = v)",
+        None,
+    ),
+    "a computed key": ("select k + 0 as k, day, v from facts where exists (select 1 from other where w = k)", 0),
+    "right join": ("select * from other right join facts on w = k", None),
+    "full join": ("select facts.* from facts full join other on w = k", 0),
+    "limit": ("select * from (select * from facts order by v, k limit 9000)", 0),
+    "inner join alone": ("select facts.*, x from facts join other on w = k", 0),
+}
+ABOVE = {
+    "inner": "select s.*, f_day from ({}) s join few on s.k = f",
+    "inner with a condition": "select s.*, f_day from ({}) s join few on s.k = f and f_day <> s.day",
+    "semi": "select * from ({}) s where k in (select f from few)",
+    "right": "select s.v, f from ({}) s right join few on s.k = f",
+    "two keys": "select s.*, f from ({}) s join few on s.k = f and s.day = f_day",
+    "anti": "select * from ({}) s where not exists (select 1 from few where f = k)",
+}
+
+
+@pytest.fixture(scope="module")
+def joined() -> dict[str, pa.Table]:
+    n_rows = 12_000
+    keys = [None if i % 50 == 0 else i // 2 for i in range(n_rows)]
+    days = pa.array([FIRST_DAY + datetime.timedelta(days=i % 7) for i in range(n_rows)])
+    facts = pa.table({"k": pa.array(keys, pa.int64()), "day": days, "v": [i * 7 % 10 for i in range(n_rows)]})
+    other = pa.table({
+        "w": pa.array([None if i % 90 == 3 else i * 5 % 7000 for i in range(9000)], pa.int64()),
+        "x": pa.array([None if i % 70 == 1 else i % 6 for i in range(9000)], pa.int64()),
+    })  # fmt: skip
+    few = [*range(0, 6000, 300), None, 300, 999_999]
+    return {
+        "facts": facts,
+        "other": other,
+        "few": pa.table({"f": pa.array(few, pa.int64()), "f_day": pa.array([FIRST_DAY] * len(few))}),
+        "names": pa.table({"n": pa.array(range(5), pa.int64()), "name": ["a", "b", "c", "d", "e"]}),
+    }
+
+
+def key_filters(result: Any) -> list[dict[str, int]]:
+    operators = [one for pipeline in result.stats()["pipelines"] for one in pipeline["operators"]]
+    return [one["key_filter"] for one in operators if "key_filter" in one]
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("above", ABOVE)
+@pytest.mark.parametrize("below", BELOW)
+def test_rows_whose_key_no_build_row_has_are_dropped_below_a_join(
+    below: str, above: str, threads: int, joined: dict[str, pa.Table], duck: duckdb.DuckDBPyConnection
+) -> None:
+    rows, n_filters = BELOW[below]
+    text = ABOVE[above].format(rows)
+    result = qcore.sql(text, joined, threads=threads, timeout=30)
+    actual = result.to_arrow()
+    for name, table in joined.items():
+        duck.register(name, table)
+    assert_same_rows(actual, duck.sql(text).to_arrow_table())
+    found = key_filters(result)
+    if n_filters is not None and above in ("semi", "anti"):
+        assert len(found) == (n_filters if above == "semi" else 0)
+        assert all(one["matched"] * 4 < one["looked_up"] for one in found)
+    if found:
+        assert "its keys dropped" in result.explain(analyze=True)
+
+
+def test_a_filter_that_keeps_most_rows_is_given_up(duck: duckdb.DuckDBPyConnection) -> None:
+    n_rows = 400_000
+    tables = {
+        "facts": pa.table({"k": pa.array(range(n_rows), pa.int64())}),
+        "other": pa.table({"w": pa.array(range(0, n_rows, 2), pa.int64())}),
+        "most": pa.table({"m": pa.array([i for i in range(n_rows) if i % 5], pa.int64())}),
+    }
+    text = "select k from facts left join other on k = w where k in (select m from most)"
+    result = qcore.sql(text, tables, threads=1)
+    actual = result.to_arrow()
+    for name, table in tables.items():
+        duck.register(name, table)
+    assert_same_rows(actual, duck.sql(text).to_arrow_table())
+    found = key_filters(result)
+    assert found
+    assert all(65_536 <= one["looked_up"] < n_rows // 2 for one in found)

@@ -22,6 +22,8 @@ from qcore.optimizer.partitioned_rows import (
     PAGED_GROUPS_MIN,
     PAGED_KEY_SHARE_MAX,
     ROWS_PER_GROUP_MAX,
+    ROWS_PER_VALUE_MAX,
+    VALUES_MIN,
 )
 from qcore.plan import nodes as p
 from qcore.session.explain import explain_plan
@@ -31,8 +33,8 @@ SCHEMA = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("s", pa.string())])
 MANY = 4 * GROUPS_MIN
 
 
-def is_chosen(n_rows: int, column: ColumnStatistics, keys: list[str], read: Sequence[str] = ()) -> bool:
-    """Whether an aggregate over a table with this statistics of every column is partitioned."""
+def choose_keys(n_rows: int, column: ColumnStatistics, keys: list[str], read: Sequence[str] = ()) -> tuple[int, ...]:
+    """The keys by which rows are partitioned for an aggregate over a table with this statistics of every column."""
     table = ArrowTable(SCHEMA.empty_table())
     built = PlanBuilder({"t": table}).scan("t").project({name: col(name) for name in SCHEMA.names})
     calls = {"n": ("count",), **{f"max_{name}": ("max", name) for name in read}}
@@ -40,8 +42,9 @@ def is_chosen(n_rows: int, column: ColumnStatistics, keys: list[str], read: Sequ
     plan = optimize(built.aggregate(keys, calls).build(), lambda node: statistics)
     while not isinstance(plan, p.Aggregate):
         (plan,) = plan.children
-    assert ("rows partitioned first" in explain_plan(plan)) == plan.rows_first
-    return plan.rows_first
+    assert ("rows partitioned first" in explain_plan(plan)) == bool(plan.partition_keys)
+    assert ("rows partitioned first by [" in explain_plan(plan)) == (0 < len(plan.partition_keys) < len(keys))
+    return plan.partition_keys
 
 
 SPARSE = ColumnStatistics(min=0, max=1 << 60, distinct_count=MANY)
@@ -65,7 +68,7 @@ SPARSE = ColumnStatistics(min=0, max=1 << 60, distinct_count=MANY)
 def test_a_lone_key_of_many_values_is_marked(
     n_rows: int, column: ColumnStatistics, keys: list[str], wanted: bool
 ) -> None:
-    assert is_chosen(n_rows, column, keys) is wanted
+    assert choose_keys(n_rows, column, keys) == ((0,) if wanted else ())
 
 
 EVEN = replace(SPARSE, most_common_share=PAGED_KEY_SHARE_MAX, distinct_count=PAGED_GROUPS_MIN)
@@ -88,7 +91,30 @@ EVEN = replace(SPARSE, most_common_share=PAGED_KEY_SHARE_MAX, distinct_count=PAG
 def test_a_key_is_marked_earlier_if_its_rows_go_into_pages(
     column: ColumnStatistics, keys: list[str], read: list[str], wanted: bool
 ) -> None:
-    assert is_chosen(32 * MANY, column, keys, read) is wanted
+    assert choose_keys(32 * MANY, column, keys, read) == ((0,) if wanted else ())
+
+
+MOST = int(ROWS_PER_VALUE_MAX * MANY)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "column", "keys", "wanted"),
+    [
+        (MOST, SPARSE, ["k", "j"], (0,)),
+        (MOST, replace(SPARSE, is_clustered=True), ["j", "s"], (0,)),
+        (MOST, SPARSE, ["s", "k"], (1,)),
+        (MOST + 1, SPARSE, ["k", "j"], ()),
+        (VALUES_MIN - 1, SPARSE, ["k", "j"], ()),
+        (MOST, replace(SPARSE, distinct_count=None), ["k", "j"], ()),
+        (MOST, replace(SPARSE, most_common_share=0.04), ["k", "j"], ()),
+        (MOST, replace(SPARSE, null_count=MANY // 8), ["k", "j"], ()),
+    ],
+    ids=["two keys", "clustered", "text first", "more rows", "few rows", "not counted", "a common key", "many nulls"],
+)
+def test_one_of_several_keys_that_few_rows_share_is_marked(
+    n_rows: int, column: ColumnStatistics, keys: list[str], wanted: tuple[int, ...]
+) -> None:
+    assert choose_keys(n_rows, column, keys) == wanted
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -102,7 +128,10 @@ def test_groups_are_the_same_without_partitions(threads: int) -> None:
         "s": pa.array([f"text of {value % 97}" for value in k]),
     })  # fmt: skip
     calls = {"n": ("count",), "t": ("sum", "x"), "m": ("min", "s"), "f": ("avg", "x")}
-    plan = PlanBuilder({"t": ArrowTable(table)}).scan("t").aggregate(["k"], calls).build()
-    assert isinstance(plan, p.Aggregate)
     settings = Settings(threads=threads)
-    assert_same_rows(Result(replace(plan, rows_first=True), settings).to_arrow(), Result(plan, settings).to_arrow())
+    for keys, positions in ((["k"], [(0,)]), (["k", "s"], [(0,), (1,), (0, 1)]), (["x", "k"], [(0,), (1,)])):
+        plan = PlanBuilder({"t": ArrowTable(table)}).scan("t").aggregate(keys, calls).build()
+        assert isinstance(plan, p.Aggregate)
+        expected = Result(plan, settings).to_arrow()
+        for keys_first in positions:
+            assert_same_rows(Result(replace(plan, partition_keys=keys_first), settings).to_arrow(), expected)
