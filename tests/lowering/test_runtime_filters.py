@@ -99,6 +99,11 @@ BELOW = {
         "where w = k and x <> v)",
         2,
     ),
+    "an equal key of an inner join": (
+        "select s.k, s.day, s.v from (select facts.*, w from facts join other on k = w) s where exists (select 1 "
+        "from other as o where o.w = s.w and o.x <> s.v)",
+        2,
+    ),
     "two of them": (
         "select * from facts where exists (select 1 from other where w = k) and not exists (select 1 from names "
         "where n = v)",
@@ -117,6 +122,8 @@ ABOVE = {
     "right": "select s.v, f from ({}) s right join few on s.k = f",
     "two keys": "select s.*, f from ({}) s join few on s.k = f and s.day = f_day",
     "anti": "select * from ({}) s where not exists (select 1 from few where f = k)",
+    "left": "select s.*, f from ({}) s left join few on s.k = f",
+    "full": "select s.*, f from ({}) s full join few on s.k = f",
 }
 
 
@@ -159,7 +166,9 @@ def test_rows_whose_key_no_build_row_has_are_dropped_below_a_join(
         duck.register(name, table)
     assert_same_rows(actual, duck.sql(text).to_arrow_table())
     found = key_filters(result)
-    if n_filters is not None and above in ("semi", "anti"):
+    if n_filters == 0:
+        assert not found
+    elif n_filters is not None and above in ("semi", "anti", "left", "full"):
         assert len(found) == (n_filters if above == "semi" else 0)
         assert all(one["matched"] * 4 < one["looked_up"] for one in found)
     if found:

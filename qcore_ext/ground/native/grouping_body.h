@@ -51,61 +51,52 @@ static inline int64_t list_eight(int64_t first, __mmask8 rows, uint32_t *list, i
 }
 #endif
 
-static int64_t find_one(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
-                        const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes, uint32_t *groups,
-                        uint32_t *pending) {
+/* find_one and find_two, after the keys were hashed. Inlined, so that the compiler knows how many words a key has. */
+static inline int64_t find_keys(int two, const uint32_t *slots, int64_t mask, const uint64_t *words,
+                                const uint32_t *masks, const uint64_t *low, const uint64_t *high, const uint32_t *nulls,
+                                int64_t n, const uint64_t *hashes, uint32_t *groups, uint32_t *pending) {
     int64_t i = 0, count = 0;
-    hash_one(low, nulls, n, hashes);
 #if defined(__AVX512VL__)
     /* Gathers by intrinsics, as the compiler does not find them. */
     for (; i + 8 <= n; i += 8) {
         __m256i group;
         __mmask8 same = eight_slots(slots, mask, hashes + i, &group);
-        __m512i at = _mm512_cvtepu32_epi64(group);
+        __m512i at = _mm512_cvtepu32_epi64(group), first = two ? _mm512_slli_epi64(at, 1) : at;
         same = eight_nulls(masks, at, same, nulls + i);
-        __m512i key = _mm512_mask_i64gather_epi64(at, same, at, words, 8);
-        same = _mm512_mask_cmpeq_epi64_mask(same, key, _mm512_loadu_si512(low + i));
+        __m512i word = _mm512_mask_i64gather_epi64(at, same, first, words, 8);
+        same = _mm512_mask_cmpeq_epi64_mask(same, word, _mm512_loadu_si512(low + i));
+        if (two) {
+            word = _mm512_mask_i64gather_epi64(at, same, _mm512_or_si512(first, _mm512_set1_epi64(1)), words, 8);
+            same = _mm512_mask_cmpeq_epi64_mask(same, word, _mm512_loadu_si512(high + i));
+        }
         _mm256_storeu_si256((__m256i *) (groups + i), group);
         count = list_eight(i, (__mmask8) ~same, pending, count);
     }
 #endif
     for (; i < n; i++) {
-        uint32_t slot = slots[hashes[i] & (uint64_t) mask], group = slot - 1;
-        groups[i] = group;
+        uint32_t slot = slots[hashes[i] & (uint64_t) mask];
+        size_t group = slot - 1;
+        const uint64_t *word = slot ? words + (two ? 2 * group : group) : NULL;
+        groups[i] = slot - 1;
         pending[count] = (uint32_t) i;
-        count += !(slot && words[group] == low[i] && (masks ? masks[group] : 0) == nulls[i]);
+        count += !(word && word[0] == low[i] && (!two || word[1] == high[i])
+                   && (masks ? masks[group] : 0) == nulls[i]);
     }
     return count;
+}
+
+static int64_t find_one(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
+                        const uint64_t *low, const uint32_t *nulls, int64_t n, uint64_t *hashes, uint32_t *groups,
+                        uint32_t *pending) {
+    hash_one(low, nulls, n, hashes);
+    return find_keys(0, slots, mask, words, masks, low, NULL, nulls, n, hashes, groups, pending);
 }
 
 static int64_t find_two(const uint32_t *slots, int64_t mask, const uint64_t *words, const uint32_t *masks,
                         const uint64_t *low, const uint64_t *high, const uint32_t *nulls, int64_t n, uint64_t *hashes,
                         uint32_t *groups, uint32_t *pending) {
-    int64_t i = 0, count = 0;
     hash_two(low, high, nulls, n, hashes);
-#if defined(__AVX512VL__)
-    for (; i + 8 <= n; i += 8) {
-        __m256i group;
-        __mmask8 same = eight_slots(slots, mask, hashes + i, &group);
-        __m512i at = _mm512_cvtepu32_epi64(group);
-        same = eight_nulls(masks, at, same, nulls + i);
-        __m512i twice = _mm512_slli_epi64(at, 1);
-        __m512i first = _mm512_mask_i64gather_epi64(at, same, twice, words, 8);
-        __m512i second = _mm512_mask_i64gather_epi64(at, same, _mm512_or_si512(twice, _mm512_set1_epi64(1)), words, 8);
-        same = _mm512_mask_cmpeq_epi64_mask(same, first, _mm512_loadu_si512(low + i));
-        same = _mm512_mask_cmpeq_epi64_mask(same, second, _mm512_loadu_si512(high + i));
-        _mm256_storeu_si256((__m256i *) (groups + i), group);
-        count = list_eight(i, (__mmask8) ~same, pending, count);
-    }
-#endif
-    for (; i < n; i++) {
-        uint32_t slot = slots[hashes[i] & (uint64_t) mask], group = slot - 1;
-        groups[i] = group;
-        pending[count] = (uint32_t) i;
-        count += !(slot && words[2 * (size_t) group] == low[i] && words[2 * (size_t) group + 1] == high[i]
-                   && (masks ? masks[group] : 0) == nulls[i]);
-    }
-    return count;
+    return find_keys(1, slots, mask, words, masks, low, high, nulls, n, hashes, groups, pending);
 }
 
 static uint32_t add_letters(const uint32_t *views, int64_t n, uint32_t low, uint32_t span, uint32_t stride,
