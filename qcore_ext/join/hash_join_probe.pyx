@@ -79,7 +79,7 @@ cdef class HashProbe(Operator):
     filtered : Schema, optional
         The operator is a filter below the join's probe side: it drops rows of this schema whose key no build row has,
         whatever the kind of the join, and does not change the table. `output` has columns of the side 'probe'. A driver
-        that has dropped less than a quarter of FILTER_TRIAL_ROWS rows passes on the others as they come.
+        that has dropped less than a quarter of FILTER_TRIAL_ROWS rows passes on all others.
 
     Raises
     ------
@@ -377,16 +377,18 @@ cdef class HashProbe(Operator):
             self.mark_all_groups()
             return False
         if self.is_filter and self.gives_up():
-            out[0] = self.batch
-            self.batch = NULL
+            out[0] = self.columns.rows(self.batch, NULL, self.batch.n_selected, NULL)
+            self.position = self.batch.n_selected
             return True
         return self.output_rows(out)
 
     cdef bint gives_up(self) noexcept nogil:
-        """Whether the rest of the rows is passed on, decided at the beginning of a batch."""
-        if self.position == 0 and self.rows_looked_up >= FILTER_TRIAL_ROWS and not self.given_up:
+        """Whether all rows of the batch are passed on."""
+        if self.position > 0 or self.batch.n_selected == 0:
+            return False
+        if self.rows_looked_up >= FILTER_TRIAL_ROWS and not self.given_up:
             self.given_up = self.rows_matched * 4 > self.rows_looked_up * 3
-        return self.given_up and self.position == 0
+        return self.given_up
 
     cdef bint advance_with_condition(self, Batch** out) except -1 nogil:
         """Like advance, for a join with a condition. Only pairs that pass the condition are matches."""
