@@ -109,23 +109,10 @@ def _filter_maker(one: KeyFilter, schema: pa.Schema) -> MakeOperator:
 def _filtered_inputs(kind: str, probe: p.PlanNode, keys: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """The inputs of a join below `probe` whose rows need a build key: its id, 'probe' or 'build', and the columns."""
     found: tuple[p.HashJoin | p.NestedLoopJoin, tuple[str, ...]] | None = None
-    names: tuple[str, ...] = tuple(keys)
-    node = probe
-    while kind in _DROPS_UNMATCHED and names:
-        if isinstance(node, p.Filter):
-            node = node.child
-        elif isinstance(node, p.Project):
-            columns = [node.expressions[node.schema.names.index(name)] for name in names]
-            if not all(isinstance(column, Column) for column in columns):
-                break
-            names = tuple(column.name for column in columns if isinstance(column, Column))
-            node = node.child
-        elif _passes_rows(node) and set(names) <= set(node.left.schema.names):
-            if node.kind != "inner":
-                found = (node, names)
-            node = node.left
-        else:
-            break
+    if kind in _DROPS_UNMATCHED and keys:
+        for node, columns in _trace(probe, tuple(keys)):
+            if _passes_rows(node, columns) and node.kind != "inner":
+                found = (node, columns)
     if found is None:
         return
     join, names = found
@@ -148,9 +135,33 @@ def _build_key(join: p.HashJoin, name: str) -> str | None:
     return next((b for a, b in zip(join.left_keys, join.right_keys, strict=True) if a in equal), None)
 
 
-def _passes_rows(node: p.PlanNode) -> TypeGuard[p.HashJoin | p.NestedLoopJoin]:
-    """Whether dropping a row of the node's left input affects only output rows made of it."""
-    return isinstance(node, (p.HashJoin, p.NestedLoopJoin)) and node.build == "right" and node.kind in _PASSES_ROWS
+def _trace(node: p.PlanNode, names: tuple[str, ...]) -> Iterator[tuple[p.PlanNode, tuple[str, ...]]]:
+    """The node and those below it, each with the columns whose values the columns `names` of the node have.
+
+    Ends above an expression that computes one of them, and where dropping a row of the next node would affect other
+    rows of this one than those made of it.
+    """
+    while True:
+        yield node, names
+        if isinstance(node, p.Filter):
+            node = node.child
+        elif isinstance(node, p.Project):
+            columns = [node.expressions[node.schema.names.index(name)] for name in names]
+            names = tuple(column.name for column in columns if isinstance(column, Column))
+            if len(names) < len(columns):
+                return
+            node = node.child
+        elif _passes_rows(node, names):
+            node = node.left
+        else:
+            return
+
+
+def _passes_rows(node: p.PlanNode, names: Sequence[str]) -> TypeGuard[p.HashJoin | p.NestedLoopJoin]:
+    """Whether columns of a join are those of its left input, of which a dropped row affects only rows made of it."""
+    if not isinstance(node, (p.HashJoin, p.NestedLoopJoin)) or node.build != "right" or node.kind not in _PASSES_ROWS:
+        return False
+    return set(names) <= set(node.left.schema.names)
 
 
 class RuntimeFilters:
@@ -183,22 +194,12 @@ def _add_bounds(scan: p.Scan, bounds: Sequence[KeyBound], known: Sequence[Any]) 
 
 
 def _find_scan(node: p.PlanNode, name: str) -> tuple[p.Scan, str] | None:
-    """The scan and its column whose values a column of the node has.
-
-    None if an expression computes the column, if it is neither an integer nor a date, or if dropping a row of the scan
-    would affect other rows of the node than those made of it.
-    """
-    if isinstance(node, p.Scan):
-        type_ = node.schema.field(name).type
-        return (node, name) if pa.types.is_integer(type_) or pa.types.is_date32(type_) else None
-    if isinstance(node, p.Filter):
-        return _find_scan(node.child, name)
-    if isinstance(node, p.Project):
-        expr = node.expressions[node.schema.names.index(name)]
-        return _find_scan(node.child, expr.name) if isinstance(expr, Column) else None
-    if _passes_rows(node):
-        return _find_scan(node.left, name) if name in node.left.schema.names else None
-    return None
+    """The scan and its column, an integer or a date, whose values a column of the node has; None if there is none."""
+    *_, (scan, (column,)) = _trace(node, (name,))
+    if not isinstance(scan, p.Scan):
+        return None
+    type_ = scan.schema.field(column).type
+    return (scan, column) if pa.types.is_integer(type_) or pa.types.is_date32(type_) else None
 
 
 def _between(column: str, type_: pa.DataType, low: int, high: int) -> list[Expr]:

@@ -95,7 +95,7 @@ def test_q2_a_table_that_was_emptied_starts_anew(name: str) -> None:
 def test_ascending_keys_with_gaps_keep_the_slots_small() -> None:
     """The array of codes spans no gap: the groups before it go to slots, and each time the table is full it is emptied.
 
-    The slots were doubled each time. A join of TPC-H at scale 10 took gigabytes when one driver fell behind.
+    The slots were doubled each time. TPC-H Q18 at scale 10 took gigabytes when one driver fell behind.
     """
     keys = np.repeat(np.arange(40)[:, None] * 1_000_000 + np.arange(3000)[None, :], 4, axis=1).ravel()
     memory = Account()

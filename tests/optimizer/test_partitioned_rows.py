@@ -14,7 +14,7 @@ from qcore.builder.plan_builder import PlanBuilder
 from qcore.config import Settings
 from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import ColumnStatistics, TableStatistics
-from qcore.expression.tree import col
+from qcore.expression.tree import Expr, col
 from qcore.optimizer import optimize
 from qcore.optimizer.partitioned_rows import (
     CODES_PER_GROUP,
@@ -33,10 +33,13 @@ SCHEMA = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("s", pa.string())])
 MANY = 4 * GROUPS_MIN
 
 
-def choose_keys(n_rows: int, column: ColumnStatistics, keys: list[str], read: Sequence[str] = ()) -> tuple[int, ...]:
+def choose_keys(
+    n_rows: int, column: ColumnStatistics, keys: list[str], read: Sequence[str] = (), where: Expr | None = None
+) -> tuple[int, ...]:
     """The keys by which rows are partitioned for an aggregate over a table with this statistics of every column."""
     table = ArrowTable(SCHEMA.empty_table())
     built = PlanBuilder({"t": table}).scan("t").project({name: col(name) for name in SCHEMA.names})
+    built = built if where is None else built.filter(where)
     calls = {"n": ("count",), **{f"max_{name}": ("max", name) for name in read}}
     statistics = TableStatistics(n_rows, dict.fromkeys(SCHEMA.names, column))
     plan = optimize(built.aggregate(keys, calls).build(), lambda node: statistics)
@@ -104,17 +107,23 @@ MOST = int(ROWS_PER_VALUE_MAX * MANY)
         (MOST, replace(SPARSE, is_clustered=True), ["j", "s"], (0,)),
         (MOST, SPARSE, ["s", "k"], (1,)),
         (MOST + 1, SPARSE, ["k", "j"], ()),
-        (VALUES_MIN - 1, SPARSE, ["k", "j"], ()),
         (MOST, replace(SPARSE, distinct_count=None), ["k", "j"], ()),
         (MOST, replace(SPARSE, most_common_share=0.04), ["k", "j"], ()),
         (MOST, replace(SPARSE, null_count=MANY // 8), ["k", "j"], ()),
     ],
-    ids=["two keys", "clustered", "text first", "more rows", "few rows", "not counted", "a common key", "many nulls"],
+    ids=["two keys", "clustered", "text first", "more rows", "not counted", "a common key", "many nulls"],
 )
 def test_one_of_several_keys_that_few_rows_share_is_marked(
     n_rows: int, column: ColumnStatistics, keys: list[str], wanted: tuple[int, ...]
 ) -> None:
     assert choose_keys(n_rows, column, keys) == wanted
+
+
+@pytest.mark.parametrize(("n_left", "wanted"), [(VALUES_MIN - 1, ()), (VALUES_MIN, (0,))])
+def test_few_rows_are_not_partitioned(n_left: int, wanted: tuple[int, ...]) -> None:
+    """The rows that a filter leaves count, not those of the table."""
+    column = ColumnStatistics(min=0, max=MANY - 1, distinct_count=MANY)
+    assert choose_keys(MANY, column, ["k", "s"], where=col("j") < n_left) == wanted
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
