@@ -162,8 +162,13 @@ cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil:
     return table.n_slots * slot_width(table.layout.mode)
 
 
+cdef inline int key_bytes(int mode) noexcept nogil:
+    """The bytes of a group in `words`."""
+    return 16 if mode == KEYS_TWO_WORDS else 8
+
+
 cdef int64_t group_table_word_bytes(const GroupTable* table) noexcept nogil:
-    return table.n_groups * (16 if table.layout.mode == KEYS_TWO_WORDS else 8)
+    return table.n_groups * key_bytes(table.layout.mode)
 
 
 # --- growing ---
@@ -251,7 +256,7 @@ cdef int reserve_keys(GroupTable* table, int64_t n_more) except -1 nogil:
     """Reserve space for n_more new groups in the keys by group."""
     cdef int64_t n_groups = table.n_groups + n_more
     cdef int64_t capacity = max(table.capacity, <int64_t> GROUPS_MIN)
-    cdef int word_bytes = 16 if table.layout.mode == KEYS_TWO_WORDS else 8
+    cdef int word_bytes = key_bytes(table.layout.mode)
     if n_groups > GROUPS_MAX:
         return raise_execution(b"an aggregation has more than 2**32 - 2 groups in one driver; use more drivers")
     if n_groups > table.capacity:
@@ -309,9 +314,9 @@ cdef int64_t list_misses(const uint8_t* hit, int64_t n, uint32_t* pending) noexc
 cdef inline bint is_key(
     bint two, const uint64_t* words, const uint32_t* masks, int64_t group, uint64_t low, uint64_t high, uint32_t nulls,
 ) noexcept nogil:
-    if two:
-        return words[2 * group] == low and words[2 * group + 1] == high and (masks[group] if masks else 0) == nulls
-    return words[group] == low and (masks[group] if masks else 0) == nulls
+    if words[(1 + two) * group] != low or (two and words[2 * group + 1] != high):
+        return False
+    return (masks[group] if masks != NULL else 0) == nulls
 
 
 cdef inline int64_t insert_packed(

@@ -49,7 +49,8 @@ cdef bint key_pack(
 ) noexcept nogil
 # The packed words of keys that need no packing, lone 64-bit integers without nulls; otherwise NULL.
 cdef const uint64_t* key_words(const KeyLayout* layout, const Vector* keys) noexcept nogil
-# Unpack the canonical values and the validity bits of key column `column` of n keys. Returns whether any is null.
+# Unpack the canonical values and the validity bits of key column `column` of n keys. If `nulls` is NULL no key has a
+# null. Returns whether any is null.
 cdef bint key_unpack(
     const KeyLayout* layout, int32_t column, const uint64_t* words, const uint32_t* nulls, int64_t n,
     char* values,               # OUT

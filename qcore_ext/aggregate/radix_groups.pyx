@@ -18,7 +18,7 @@ from qcore_ext.ground.memory cimport (
     struct_free, struct_new,
 )
 from qcore_ext.ground.dispatch cimport simd_kernels
-from qcore_ext.ground.prefetch cimport qc_prefetch_write
+from qcore_ext.ground.prefetch cimport LINE_BYTES, qc_prefetch_range
 from qcore_ext.aggregate.group_set cimport (
     GroupPlan, GroupSet, group_set_add, group_set_complete, group_set_free, group_set_merge, group_set_new,
 )
@@ -42,7 +42,6 @@ cdef enum:
     # Bytes of a row's long strings, for which the text of a part has space. The first text fills a block of the pool.
     TEXT_BYTES = 31
     TEXT_BYTES_MAX = 67108864           # for the text of all parts
-    LINE_BYTES = 64
     FETCHED_LINES_MAX = 8192            # half of a second-level cache of 1 MB
     ROWS_PER_GROUP = 4                  # rows to buffer for each group of a part
 
@@ -352,11 +351,8 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 
 cdef void fetch_lines(Buffer* buffer, int64_t n_bytes, int64_t n_rows) noexcept nogil:
     """Read the first bytes into the second-level cache, unless the rows touch fewer lines than these are."""
-    cdef int64_t lines = n_bytes // LINE_BYTES
-    cdef int64_t i
-    if lines <= FETCHED_LINES_MAX and lines <= n_rows:
-        for i in range(lines):
-            qc_prefetch_write(buffer.data + i * LINE_BYTES)
+    if n_bytes // LINE_BYTES <= min(n_rows, <int64_t> FETCHED_LINES_MAX):
+        qc_prefetch_range(buffer.data, n_bytes)
 
 
 cdef void radix_groups_fetch(RadixGroups* radix, int64_t part, int64_t n_rows) noexcept nogil:

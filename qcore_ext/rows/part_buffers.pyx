@@ -9,11 +9,11 @@ from qcore_ext.data.take cimport log2_of
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.prefetch cimport LINE_BYTES
 
 cdef enum:
     # A multiple of this, so that the values of each part begin at a line, also those of one byte.
     ROWS_EACH_STEP = 64
-    LINE_BYTES = 64
     LINES_BYTES = RADIX_PARTS * LINE_BYTES      # of a column: a line for each part
 
 
