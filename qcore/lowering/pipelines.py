@@ -28,7 +28,9 @@ from qcore.lowering.nested_keys import may_widen, replace_nested_keys
 from qcore.lowering.nested_values import DecodedValues, EncodedValues, HeldTypes, ValueDecoder, ValueEncoder
 from qcore.lowering.recursion import OrderedUnion
 from qcore.lowering.retyping import Programs
-from qcore.lowering.runtime_filters import KeyBound, KeyFilters, key_bounds
+from qcore.lowering.runtime_filters import (
+    KeyBound, KeyFilters, ScanKeys, key_bounds, row_filters, scan_conditions, scan_keys,
+)
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
@@ -87,6 +89,7 @@ class Lowering:
         self._parts: list[MakePart] = []
         self._scans: dict[str, p.Scan] = {}
         self._key_bounds: dict[str, list[KeyBound]] = {}
+        self._scan_keys: dict[str, list[ScanKeys]] = {}
         self._key_filters = KeyFilters()
         self._shared: dict[str, p.Shared] = {}
         self._n_reads: Counter[str] = Counter()
@@ -146,11 +149,15 @@ class Lowering:
             raise PlanError(f"two scan nodes have the id {node.id!r}; give one of them another id")
         self._scans[node.id] = node
         is_renamed = tuple(node.schema.names) != node.columns
-        schema = Schema(node.schema)
+        held = node.schema
         if is_renamed:
-            pairs = zip(node.schema, node.columns, strict=True)
-            schema = Schema(pa.schema([field.with_name(held) for field, held in pairs]))
+            held = pa.schema([field.with_name(name) for field, name in zip(held, node.columns, strict=True)])
+        schema = Schema(held)
         drift = Drift.DRIFT_WITHIN if node.on_schema_change == "evolve" else Drift.DRIFT_NONE
+        stored = isinstance(node.source, StoredTable)
+        conditions = [] if stored else [(at, self._condition(expr, held)) for at, expr in scan_conditions(node)]
+        # Lowering the joins above the scan adds to them.
+        keys = [] if stored else self._scan_keys.setdefault(node.id, [])
 
         def make(driver: int, run: Run) -> TableScan:
             open_split, filters = run.open_split, run.filters
@@ -163,7 +170,8 @@ class Lowering:
                 lambda split: open_split(filters.apply(node), split),
                 batch_rows,
                 drift,
-                stored=_stored_rows(node),
+                row_filters(node, run, conditions, keys),
+                _stored_rows(node),
             )
 
         pipeline = Pipeline(self.threads)
@@ -207,11 +215,12 @@ class Lowering:
 
     # --- one input, no state shared ---
 
+    def _condition(self, predicate: Expr, declared: pa.Schema) -> int:
+        return self._programs(lambda schema: compile_predicate(predicate, schema), [predicate], declared)
+
     def filter(self, node: p.Filter) -> Pipeline:
         pipeline = self.lower(node.child)
-        programs = self._programs(
-            lambda schema: compile_predicate(node.predicate, schema), [node.predicate], node.child.schema
-        )
+        programs = self._condition(node.predicate, node.child.schema)
         pipeline.add(node.id, lambda driver, run: Filter(node.id, run.memory, run.parts[programs]))
         return pipeline
 
@@ -459,6 +468,9 @@ class Lowering:
         n_builders, n_probers = build_pipeline.drivers, pipeline.drivers + filters.n_drivers[bridge]
         for scan, bound in key_bounds(kind, probe, probe_keys or (), bridge):
             self._key_bounds.setdefault(scan, []).append(bound)
+        all_keys = scan_keys(kind, probe, probe_keys or (), bridge)
+        if all_keys is not None:
+            self._scan_keys.setdefault(all_keys[0], []).append(all_keys[1])
         output = join_output(node, probe.schema, build.schema)
         stored = [name for side, name, _ in output if side == "build"]
         condition = None
@@ -466,7 +478,7 @@ class Lowering:
             predicate = node.condition
             stored += [name for name in sorted(column_names(predicate)) if name in build.schema.names]
             pairs = pa.schema([*probe.schema, *build.schema])
-            condition = self._programs(lambda schema: compile_predicate(predicate, schema), [predicate], pairs)
+            condition = self._condition(predicate, pairs)
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
         # A join without keys is a nested-loop join: every build row is a candidate for every probe row.
         keys = list(probe_keys or ())

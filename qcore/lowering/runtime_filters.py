@@ -8,6 +8,10 @@ groups without a key between the two, as it skips those that fail a filter of th
 Inner joins have their order from the optimizer, and joins that keep or drop rows by existence stay where the query has
 them. So the filter is put below the deepest of the latter, and also below its build side if the key is one of its keys.
 TPC-DS Q95 looks for the web orders of two warehouses, and needs them for 68 orders.
+
+**Row filters** of a scan are the conjuncts of the filter above it, and the keys of the joins above it whose key columns
+all are columns of the scan. A reader that decodes files itself reads the columns of the filters first, and the others
+for the rows that are left. The operators above drop the same rows again, so the reader may leave any.
 """
 
 from __future__ import annotations
@@ -15,18 +19,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
 
 from qcore.expression.scalars import scalar_of
-from qcore.expression.tree import Column, Expr, Literal, call, col
+from qcore.expression.tree import Column, Expr, Literal, call, col, column_names, conjuncts, substitute
 from qcore.plan import nodes as p
 from qcore.plan.joins import conjunction
 from qcore.record import record
 
 if TYPE_CHECKING:
-    from qcore.lowering.lowered import MakeOperator, Pipeline
+    from qcore.lowering.lowered import MakeOperator, Pipeline, Run
+    from qcore_ext.data.row_filter import RowFilter
     from qcore_ext.join.bridge import JoinBridge
 
 # Join kinds that drop probe rows without a match. Left is the probe side.
@@ -57,6 +63,56 @@ def key_bounds(kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int) -
             if found is not None:
                 scan, column = found
                 yield scan.id, KeyBound(column, bridge, position)
+
+
+@record(frozen=True)
+class ScanKeys:
+    """Columns of a scan, by position. Only rows whose values are a build key are needed. `bridge` as in KeyBound."""
+
+    columns: tuple[int, ...]
+    bridge: int
+
+
+def scan_keys(kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int) -> tuple[str, ScanKeys] | None:
+    """(a scan's id, its columns that are all keys of a join), if there is one. `kind` as in key_bounds."""
+    if kind not in _DROPS_UNMATCHED or not keys:
+        return None
+    *_, (scan, columns) = _trace(probe, tuple(keys))
+    if not isinstance(scan, p.Scan):
+        return None
+    return scan.id, ScanKeys(tuple(map(scan.schema.names.index, columns)), bridge)
+
+
+def scan_conditions(scan: p.Scan) -> list[tuple[tuple[int, ...], Expr]]:
+    """The conjuncts of a scan's filter by the columns that they read: their positions, and a condition over the source's
+    own names.
+    """
+    groups: dict[frozenset[str], list[Expr]] = {}
+    for part in [] if scan.filter is None else conjuncts(scan.filter):
+        names = column_names(part)
+        groups.setdefault(next((held for held in groups if names <= held), names), []).append(part)
+    held = {name: col(held) for name, held in zip(scan.schema.names, scan.columns, strict=True)}
+    return [
+        (tuple(sorted(map(scan.schema.names.index, names))), substitute(conjunction(parts), held))
+        for names, parts in groups.items()
+        if names
+    ]
+
+
+def row_filters(
+    scan: p.Scan, run: Run, conditions: Sequence[tuple[tuple[int, ...], int]], keys: Sequence[ScanKeys]
+) -> list[RowFilter]:
+    """The row filters of one driver's scan. `conditions` has the parts with programs. A filter is left out if no other
+    column is left when its columns have been read.
+    """
+    from qcore_ext.compute.condition_filter import ConditionFilter
+    from qcore_ext.join.build_key_filter import BuildKeyFilter
+
+    columns = [columns for columns, _ in conditions] + [one.columns for one in keys]
+    read = list(accumulate(map(set, columns), set.union))
+    made: list[RowFilter] = [ConditionFilter(positions, run.parts[part]) for positions, part in conditions]
+    made += [BuildKeyFilter(one.columns, run.parts[one.bridge]) for one in keys]
+    return [one for one, seen in zip(made, read, strict=True) if len(seen) < len(scan.columns)]
 
 
 @record(frozen=True)

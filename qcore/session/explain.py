@@ -169,9 +169,14 @@ def _extent_text(node: Scan, extent: Mapping[str, int]) -> str:
     text = f"{read:,} of {n_groups:,} row groups, {_megabytes(read_bytes)} of {_megabytes(n_bytes)} MB"
     if n_groups < read:  # the application added splits of other files
         text = f"{read:,} row groups, {_megabytes(read_bytes)} MB"
+    dropped = []
     if extent["row_groups_left_out"]:
-        text += f"; keys of joins and the filter left out {extent['rows_left_out']:,} rows when splits were opened"
-    return text
+        dropped.append(f"left out {extent['rows_left_out']:,} rows when splits were opened")
+    if extent.get("rows_cut"):
+        dropped.append(f"dropped {extent['rows_cut']:,} rows before other columns were read")
+    if extent.get("pages_skipped"):
+        dropped.append(f"skipped {extent['pages_skipped']:,} pages")
+    return f"{text}; keys of joins and the filter {', '.join(dropped)}" if dropped else text
 
 
 def _megabytes(n_bytes: int) -> str:

@@ -1,8 +1,9 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import disjoint_base
 
+from qcore_ext.data.row_filter import RowFilter
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.stored_rows import StoredRows
 from qcore_ext.flow.operator import Operator
@@ -20,6 +21,7 @@ class TableScan(Operator):
         open_split: Callable[[Any], Any],
         batch_rows: int = 65536,
         drift: int = ...,
+        row_filters: Sequence[RowFilter] = (),
         stored: StoredRows | None = None,
     ) -> None: ...
     @property

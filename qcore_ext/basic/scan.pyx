@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.batch cimport Batch, batch_bytes, batch_slice, batch_unref
 from qcore_ext.data.batch_reader cimport BatchReader
 from qcore_ext.data.capsule cimport Stream
+from qcore_ext.data.row_filter cimport RowFilter
 from qcore_ext.data.schema cimport CSchema, Schema, schema_equal
 from qcore_ext.data.stored_rows cimport StoredRows
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
@@ -47,6 +48,9 @@ cdef class TableScan(Operator):
         order, with narrower types, or fewer columns; missing columns are null. Columns that are not declared are left
         out. DRIFT_WIDENS: splits may also have wider types. If the stream's source has a true `goes_on` at its end,
         another stream follows, possibly with a wider schema. The scan's schema widens to theirs.
+    row_filters : sequence of RowFilter
+        Which rows may be needed, by columns of `schema`. A batch reader that can skip values asks them before it reads
+        the other columns. The scan closes them.
     stored : StoredRows, optional
         The rows of a table in memory, of the scan's columns. Splits that the queue takes as row ranges are read from it
         without the GIL. It must have the scan's schema.
@@ -61,6 +65,9 @@ cdef class TableScan(Operator):
     cdef bint reading
     cdef Batch* current             # owned; the batch that is being cut into pieces, or NULL
     cdef int64_t offset             # rows of `current` passed on so far
+    cdef Schema declared            # the schema of the constructor
+    cdef list row_filters
+    cdef bint has_filters           # row_filters is not empty
     cdef StoredRows stored          # or None
     cdef RowRange* range_           # borrowed; the range being read, or NULL
     cdef int64_t range_at           # the number of its next row
@@ -70,7 +77,7 @@ cdef class TableScan(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, SplitQueue split_queue, Schema schema, open_split,
-        int64_t batch_rows=65536, int drift=DRIFT_NONE, StoredRows stored=None,
+        int64_t batch_rows=65536, int drift=DRIFT_NONE, row_filters=(), StoredRows stored=None,
     ):
         self.drift = drift
         Operator.__init__(self, "TableScan", node_id, query_memory)
@@ -78,6 +85,9 @@ cdef class TableScan(Operator):
         self.open_split = open_split
         self.batch_rows = max(<int64_t> 8, batch_rows) & ~(<int64_t> 7)       # slices begin at multiples of 8
         self.extent = {}
+        self.declared = schema
+        self.row_filters = list(row_filters)
+        self.has_filters = len(self.row_filters) > 0
         self.set_output_schema(schema.schema)
         if stored is not None and stored.has_schema(schema.schema):
             self.stored = stored
@@ -177,6 +187,9 @@ cdef class TableScan(Operator):
             self.blocked_reason = WAIT_FOR_SPLIT
             return BLOCKED
         if answer == SPLIT_NONE:
+            if self.has_filters:
+                with gil:
+                    self.close_filters()    # operators above may run long, and the tables of joins are large
             return FINISHED
         if range_ != NULL:
             self.begin_range(range_)
@@ -213,8 +226,7 @@ cdef class TableScan(Operator):
         if fault_here(FAULT_SPLIT_OPEN):
             raise_injected(FAULT_SPLIT_OPEN)
         self.source = self.open_split(self.split)
-        for figure, n in getattr(self.source, "extent", {}).items():
-            self.extent[figure] = self.extent.get(figure, 0) + n
+        self.add_figures(getattr(self.source, "extent", {}))
         return self.begin_stream()
 
     cdef int next_stream(self) except -1:
@@ -232,6 +244,8 @@ cdef class TableScan(Operator):
             given = self.stream.schema
         else:
             given = self.reader.schema
+        if self.reader is not None and self.has_filters:
+            self.give_filters()
         if not schema_equal(given, self.output_schema):
             if self.drift == DRIFT_NONE:
                 wrong = explain_difference(Schema.wrap(self.output_schema), Schema.wrap(given))
@@ -247,9 +261,22 @@ cdef class TableScan(Operator):
         self.reading = True
         return 0
 
+    cdef int give_filters(self) except -1:
+        """Give the reader the filters that are open, if its columns are those that the filters know."""
+        if schema_equal(self.reader.schema, self.declared.schema):
+            self.reader.filter_rows(
+                [one for one in self.row_filters if (<RowFilter> one).open(self.memory, self.declared)]
+            )
+        return 0
+
+    cdef int add_figures(self, figures) except -1:
+        for figure, n in figures.items():
+            self.extent[figure] = self.extent.get(figure, 0) + n
+        return 0
+
     cdef int end_split(self) except -1:
         """Close the stream and its source. The source is closed also if the stream fails."""
-        stream, source = self.stream, self.source
+        stream, source, reader = self.stream, self.source, self.reader
         self.reading = False
         self.stream = None
         self.reader = None
@@ -260,6 +287,15 @@ cdef class TableScan(Operator):
         close = getattr(source, "close", None)
         if close is not None:
             close()
+        if reader is not None:
+            self.add_figures((<BatchReader> reader).figures)
+        return 0
+
+    cdef int close_filters(self) except -1:
+        for one in self.row_filters:
+            (<RowFilter> one).close()
+        self.row_filters = []
+        self.has_filters = False
         return 0
 
     cdef void abandon(self) noexcept nogil:
@@ -275,6 +311,7 @@ cdef class TableScan(Operator):
             return      # nothing is open: without the GIL, which all drivers would want at the same time
         with gil:
             self.open_split = None
+            self.close_filters()
             try:
                 self.end_split()
             except BaseException as error:

@@ -33,6 +33,7 @@ cdef class Evaluator:
     cdef int32_t* order             # the conjuncts, by the cost for each row that they remove
     cdef uint8_t* mask
     cdef uint32_t* rows
+    cdef bint leaves_failing        # select raises no error of a row: the rows of a vector with one are all left
 
     cdef int run(self, const int32_t* steps, int64_t n_steps) except -1 nogil
     cdef void aim(self, Batch* batch, int64_t start, const uint32_t* rows, int64_t n) noexcept nogil

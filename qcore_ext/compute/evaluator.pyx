@@ -486,7 +486,7 @@ cdef class Evaluator:
         cdef int64_t m = n                  # number of rows to evaluate
         cdef int64_t count = n              # number of these rows that are left
         cdef int64_t n_conjuncts = self.program.n_outputs
-        cdef int64_t k, ended
+        cdef int64_t k, i, ended
         cdef int64_t began = wall_nanos() if n_conjuncts > 1 else 0
         self.aim(batch, start, rows, n)
         for k in range(n_conjuncts):
@@ -503,6 +503,10 @@ cdef class Evaluator:
             output = &self.program.outputs[self.order[k]]
             self.run(output.needed, output.n_needed)
             register = &self.frame.registers[output.register]
+            if register.errors != NULL and self.leaves_failing:
+                for i in range(n):
+                    out[i] = rows[i] if rows != NULL else <uint32_t> (start + i)
+                return n
             if register.errors != NULL:
                 return self.select_failing(batch, start, rows, n, out)
             conjunct.rows_in += count

@@ -7,6 +7,8 @@ from qcore_ext.ground.memory cimport MemoryAccount
 
 cdef class BatchReader:
     cdef CSchema* schema                    # owned; set by the subclass
+    cdef list row_filters                   # the RowFilters that it asks; read only by readers that can skip values
+    cdef readonly dict figures              # for the statistics: counts by name, known at the end
     cdef void set_schema(self, CSchema* schema) noexcept nogil
     # 1: *out is a batch that the caller owns, charged to the account. 0: the end. One thread at a time.
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil

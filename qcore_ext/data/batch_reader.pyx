@@ -9,6 +9,10 @@ from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, o
 cdef class BatchReader:
     """A source of batches. A subclass defines `next_batch`."""
 
+    def __cinit__(self):
+        self.row_filters = []
+        self.figures = {}
+
     def __dealloc__(self):
         owner_unref(<Owner*> self.schema)
 
@@ -19,6 +23,10 @@ cdef class BatchReader:
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
         return 0
+
+    def filter_rows(self, filters):
+        """Ask these RowFilters which rows are needed, in this order. They must be open for the schema."""
+        self.row_filters = list(filters)
 
     @property
     def schema_object(self):

@@ -37,8 +37,8 @@ cdef class JoinBridge:
     cdef list key_columns               # positions of the keys in build_schema
     cdef Barrier builders
     cdef Barrier probers
-    # Build drivers take the lock to deliver. Probe drivers never take it.
-    cdef Mutex mutex                    # guards the stores, and the change from BUILD_PENDING
+    # Build drivers take the lock to deliver, the last probe driver to drop the table.
+    cdef Mutex mutex                    # guards the stores, the change from BUILD_PENDING, and the drop of the table
     cdef ColumnStore** stores           # each owned
     cdef CSchema** store_schemas        # each owned; schema of a store's columns, or NULL if it is unknown
     cdef int64_t n_stores
@@ -88,6 +88,8 @@ cdef class JoinBridge:
     # Returns the BuildState. If it is BUILD_PENDING `token` will be fired. If it is BUILD_PUBLISHED *table is a new
     # reference.
     cdef int poll_table(self, WaitToken* token, JoinTable** table) except -1 nogil
+    # A new reference to the table if it is published and probe drivers are left, else NULL. For callers of neither side.
+    cdef JoinTable* peek_table(self) noexcept nogil
     cdef void leave_probe(self, Membership* member) noexcept nogil
     # Returns True if all probe drivers have left. Otherwise `token` will be fired.
     cdef bint poll_all_left(self, WaitToken* token) except -1 nogil

@@ -96,7 +96,18 @@ cdef class JoinBridge:
 
     cdef void drop_table(self) noexcept nogil:
         # Probe drivers that still output build rows have their own references.
-        owner_unref(<Owner*> qc_swap_pointer(<void**> &self.table, NULL))
+        cdef JoinTable* table
+        mutex_lock(&self.mutex)
+        table = <JoinTable*> qc_swap_pointer(<void**> &self.table, NULL)
+        mutex_unlock(&self.mutex)
+        owner_unref(<Owner*> table)
+
+    cdef JoinTable* peek_table(self) noexcept nogil:
+        cdef JoinTable* table
+        mutex_lock(&self.mutex)
+        table = <JoinTable*> owner_ref(<Owner*> qc_load_pointer(<void**> &self.table))
+        mutex_unlock(&self.mutex)
+        return table
 
     cdef void join(self, Membership* member) noexcept nogil:
         barrier_join(member)

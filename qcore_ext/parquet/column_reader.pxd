@@ -18,7 +18,6 @@ cpdef enum Conversion:
     CONVERT_DECIMAL_WIDE = 4    # big-endian bytes to 16
     CONVERT_BITS = 5            # booleans
     CONVERT_TEXT = 6            # strings to views
-    CONVERT_FIXED = 7           # bytes of a fixed length to views
 
 
 cdef enum Mode:
@@ -51,6 +50,8 @@ cdef class ColumnReader:
     cdef bint is_text                   # strings must be UTF-8
     cdef bint is_integer                # values are stored as integers of 4 or 8 bytes
     cdef int64_t group_left             # rows of the row group that no page had yet
+    cdef int64_t to_skip                # rows to skip before the next ones that are read
+    cdef readonly int64_t pages_skipped # pages of which only the header was read
     cdef MemoryAccount* account         # borrowed
     # The dictionary of the column chunk.
     cdef bint has_dictionary
@@ -75,18 +76,34 @@ cdef class ColumnReader:
     # Begin a column chunk.
     cdef int open(self, MemoryAccount* account, int file, int64_t group, int64_t n_rows, int64_t start,
                   int64_t n_bytes, int64_t n_uncompressed) except -1 nogil
-    # The next n rows as a column that the caller owns.
-    cdef Column* read(self, int64_t n) except NULL nogil
+    # The next n rows, or the m of them whose numbers `rows` has, ascending from 0 on, as a column that the caller owns.
+    cdef Column* read(self, int64_t n, const uint32_t* rows, int64_t m) except NULL nogil
+    cdef void skip(self, int64_t n) noexcept nogil
     cdef void close(self) noexcept nogil
     cdef int turn_page(self) except -1 nogil
+    cdef bint skips_page(self) except -1 nogil
+    cdef int skip_rows(self) except -1 nogil
+    cdef int skip_values(self, int64_t n) except -1 nogil
     cdef int read_dictionary(self) except -1 nogil
     cdef int begin_page(self) except -1 nogil
     cdef int begin_values(self, const uint8_t* at, const uint8_t* end) except -1 nogil
     cdef int64_t read_levels(self, int64_t n, uint8_t* validity, int64_t at) except -1 nogil
     cdef int give_up_codes(self, Parts* parts, int64_t n_rows, int64_t n_done) except -1 nogil
     cdef int64_t read_step(self, Parts* parts, int64_t n_rows, int64_t done, int64_t step) except -1 nogil
+    cdef int64_t read_all(self, Parts* parts, int64_t n) except -1 nogil
+    cdef int64_t read_chosen(self, Parts* parts, int64_t n, const uint32_t* rows, int64_t m) except -1 nogil
+    cdef int64_t pick_step(
+        self, Parts* parts, int64_t m, int64_t done, const uint32_t* rows, int64_t first, int64_t k, int64_t step,
+    ) except -1 nogil
+    cdef void pass_rows(self, int64_t n) noexcept nogil
     cdef Column* finish(self, Parts* parts, int64_t n, bint has_nulls) except NULL nogil
     cdef int decode(self, int64_t n, char* out, OwnerList* heap) except -1 nogil
     cdef int decode_codes(self, int64_t n, uint32_t* out) except -1 nogil
+    cdef int pick(
+        self, const uint32_t* places, int64_t k, int64_t n, char* out, OwnerList* heap,
+    ) except -1 nogil
+    cdef int pick_codes(self, const uint32_t* places, int64_t k, int64_t n, uint32_t* out) except -1 nogil
+    cdef int pick_bytes(self, const uint32_t* places, int64_t k, int64_t n, uint8_t* out) except -1 nogil
+    cdef int keep_heap(self, const void* views, int64_t n, OwnerList* heap) except -1 nogil
     cdef int plain(self, const uint8_t** at, const uint8_t* end, int64_t n, char* out) except -1 nogil
     cdef int require_text(self, const void* views, int64_t n) except -1 nogil

@@ -8,4 +8,3 @@ class Conversion(IntEnum):
     CONVERT_DECIMAL_WIDE = 4
     CONVERT_BITS = 5
     CONVERT_TEXT = 6
-    CONVERT_FIXED = 7

@@ -1,11 +1,12 @@
 """The values of one column, decoded from its pages into columns of the engine.
 
 A page's rows are read in any number of steps. Values come without nulls first and are then spread over their rows.
+Rows that are not needed are skipped: pages without a needed row by their header, which says how many rows they have.
 Strings become views of the decompressed page, which the column keeps alive. If all rows of a step have codes, strings
 come as codes and dictionary.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport (
@@ -23,8 +24,8 @@ from qcore_ext.ground.memory cimport (
 from qcore_ext.parquet.kernels cimport (
     QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_DICTIONARY_PAGE, QP_SLACK, QP_STEP, QpView, parquet_kernels,
     qp_cut8, qp_cut16, qp_cut64, qp_decimals, qp_decimals_narrow, qp_decimals_wide, qp_delta_end, qp_delta_next,
-    qp_delta_open, qp_msb_bits, qp_runs_bits, qp_runs_open, qp_runs_packed, qp_streams, qp_views_fixed,
-    qp_views_lengths, qp_views_plain, qp_widen32,
+    qp_delta_open, qp_msb_bits, qp_pick, qp_plain_skip, qp_runs_bits, qp_runs_open, qp_runs_packed, qp_runs_pick,
+    qp_runs_skip, qp_set_bits, qp_streams, qp_views_lengths, qp_views_pick, qp_views_plain, qp_widen32,
 )
 from qcore_ext.parquet.pages cimport PageReader
 
@@ -107,6 +108,7 @@ cdef class ColumnReader:
         self.account = account
         self.group_left = n_rows
         self.page_left = 0
+        self.to_skip = 0
         self.has_dictionary = False
         self.pages.open(account, file, group, start, n_bytes, n_uncompressed)
         return 0
@@ -114,15 +116,56 @@ cdef class ColumnReader:
     # --- pages ---
 
     cdef int turn_page(self) except -1 nogil:
-        """Begin the next page with rows."""
+        """Begin the next page with rows. Pages of which all rows are skipped are passed."""
         while self.page_left == 0:
             if not self.pages.next_page():
                 return self.pages.fail(b"its pages have fewer rows than the row group")
             if self.pages.page.type == QP_DICTIONARY_PAGE:
                 self.read_dictionary()
             elif self.pages.page.type == QP_DATA_PAGE or self.pages.page.type == QP_DATA_PAGE_V2:
-                self.begin_page()
+                if not self.skips_page():
+                    self.begin_page()
         return 0
+
+    cdef bint skips_page(self) except -1 nogil:
+        """Pass the page whose header was read if none of its rows is needed."""
+        cdef int64_t n = self.pages.page.n_values
+        if not self.pages.page.has_details:
+            self.pages.fail(b"a page header lacks the page's description")
+        if n > self.group_left:
+            self.pages.fail(b"its pages have more rows than the row group")
+        self.group_left -= n
+        if self.to_skip == 0 or n > self.to_skip:
+            return False
+        self.to_skip -= n
+        self.pages_skipped += 1
+        return True
+
+    cdef void skip(self, int64_t n) noexcept nogil:
+        """Skip the next n rows. Nothing is done before the next call of read, which may not come."""
+        self.to_skip += n
+
+    cdef int skip_rows(self) except -1 nogil:
+        """Skip the rows of `to_skip` now."""
+        cdef uint8_t[192] bits          # a bit for each of QP_STEP rows, and QP_SLACK bytes
+        cdef int64_t step, stored
+        while self.to_skip > 0:
+            self.turn_page()
+            step = min(self.to_skip, self.page_left)
+            stored = step
+            if self.is_optional:
+                step = min(step, <int64_t> QP_STEP)
+                memset(bits, 0, sizeof(bits))
+                stored = self.read_levels(step, bits, 0)
+            self.skip_values(stored)
+            self.pass_rows(step)
+            self.to_skip -= step
+        return 0
+
+    cdef void pass_rows(self, int64_t n) noexcept nogil:
+        """Count n rows of the page as read."""
+        self.page_left -= n
+        self.page_at += n
 
     cdef int read_dictionary(self) except -1 nogil:
         cdef int64_t n = self.pages.page.n_values
@@ -165,10 +208,6 @@ cdef class ColumnReader:
         cdef const uint8_t* end
         cdef int64_t n = self.pages.page.n_values
         cdef int64_t n_levels
-        if not self.pages.page.has_details:
-            return self.pages.fail(b"a page header lacks the page's description")
-        if n > self.group_left:
-            return self.pages.fail(b"its pages have more rows than the row group")
         self.pages.load(self.type.phys == PHYS_VIEW)
         at = self.pages.values
         end = self.pages.values_end
@@ -191,7 +230,6 @@ cdef class ColumnReader:
                 qp_runs_open(&self.levels, at, at + n_levels, 1)
             at += n_levels
         self.begin_values(at, end)
-        self.group_left -= n
         self.page_left = n
         self.page_at = 0
         return 0
@@ -267,8 +305,6 @@ cdef class ColumnReader:
             qp_cut8(values, n, <uint8_t*> out)
         elif self.conversion == CONVERT_DECIMAL_WIDE:
             qp_decimals_wide(values, n, self.width, <int64_t*> out)
-        elif self.conversion == CONVERT_FIXED:
-            qp_views_fixed(values, n, self.width, <QpView*> out)
         elif self.width <= 8:
             qp_decimals(values, n, self.width, <int64_t*> out)
         elif not qp_decimals_narrow(values, n, self.width, <int64_t*> out):
@@ -346,12 +382,100 @@ cdef class ColumnReader:
                     qp_cut64(numbers, step, self.size, out + done * self.size)
                 done += step
         if self.type.phys == PHYS_VIEW:
-            if self.mode == MODE_CODES:
-                owner_list_add(heap, self.dictionary_column.heap_owner)
-            else:
-                owner_list_add(heap, <Owner*> self.pages.body)
-                if self.is_text and not self.page_is_ascii:
-                    self.require_text(out, n)
+            self.keep_heap(out, n, heap)
+        return 0
+
+    cdef int keep_heap(self, const void* views, int64_t n, OwnerList* heap) except -1 nogil:
+        """Add the owners of the n views just made to `heap`, and check their text."""
+        if self.mode == MODE_CODES:
+            return owner_list_add(heap, self.dictionary_column.heap_owner)
+        owner_list_add(heap, <Owner*> self.pages.body)
+        if self.is_text and not self.page_is_ascii:
+            self.require_text(views, n)
+        return 0
+
+    # --- some of the values ---
+
+    cdef int pick_codes(self, const uint32_t* places, int64_t k, int64_t n, uint32_t* out) except -1 nogil:
+        """The codes, or booleans as codes, at k ascending places among the next n."""
+        cdef int64_t n_values = self.n_dictionary if self.mode == MODE_CODES else 2
+        if not qp_runs_pick(&self.codes, places, k, n, out):
+            return self.pages.fail(b"a page is shorter than its codes")
+        if k > 0 and self.kernels.greatest(out, k) >= n_values:
+            return self.pages.fail(b"a code is outside its dictionary")
+        return 0
+
+    cdef int pick_bytes(self, const uint32_t* places, int64_t k, int64_t n, uint8_t* out) except -1 nogil:
+        """The stored values of a fixed width at k places among the next n <= QP_STEP."""
+        cdef uint8_t[16448] bytes       # QP_STEP values of 16 bytes, and QP_SLACK
+        cdef int64_t held = (
+            self.streams_total - self.streams_at if self.mode == MODE_STREAMS else (self.end - self.at) // self.width
+        )
+        if n > held:
+            return self.pages.fail(b"a page is shorter than its values")
+        if self.mode == MODE_STREAMS:
+            qp_streams(self.at, self.streams_total, self.streams_at, n, self.width, bytes)
+            qp_pick(bytes, self.width, places, k, out)
+            self.streams_at += n
+        else:
+            qp_pick(self.at, self.width, places, k, out)
+            self.at += n * self.width
+        return 0
+
+    cdef int pick(
+        self, const uint32_t* places, int64_t k, int64_t n, char* out, OwnerList* heap,
+    ) except -1 nogil:
+        """The values at k ascending places among the next n <= QP_STEP non-null values. `heap` as in decode."""
+        cdef uint32_t[1088] codes       # QP_STEP, and QP_SLACK bytes
+        cdef uint64_t[2056] words       # QP_STEP values of 16 bytes, and QP_SLACK
+        cdef const uint8_t* at = <const uint8_t*> words
+        if self.mode == MODE_CODES or self.mode == MODE_BITS:
+            self.pick_codes(places, k, n, codes)
+            self.kernels.gather[self.lane](
+                self.dictionary.data if self.mode == MODE_CODES else <const char*> TRUTHS, codes, k, out
+            )
+        elif self.mode == MODE_DELTA or self.mode == MODE_LENGTHS:
+            # Each value depends on the one before it.
+            self.decode(n, <char*> words, heap)
+            self.kernels.gather[self.lane](words, places, k, out)
+            return 0
+        elif self.conversion == CONVERT_TEXT:
+            if not qp_views_pick(&self.at, self.end, places, k, n, <QpView*> out):
+                return self.pages.fail(b"a string is longer than its page")
+        elif self.conversion == CONVERT_NONE:
+            self.pick_bytes(places, k, n, <uint8_t*> out)
+        else:
+            self.pick_bytes(places, k, n, <uint8_t*> words)
+            self.plain(&at, at + k * self.width, k, out)
+        if self.type.phys == PHYS_VIEW:
+            self.keep_heap(out, k, heap)
+        return 0
+
+    cdef int skip_values(self, int64_t n) except -1 nogil:
+        """Pass n non-null values."""
+        cdef int64_t[1024] numbers
+        cdef uint64_t[2056] views       # QP_STEP views, and QP_SLACK bytes
+        cdef int64_t done = 0
+        cdef int64_t step
+        cdef bint whole = True
+        if self.mode == MODE_CODES or self.mode == MODE_BITS:
+            whole = qp_runs_skip(&self.codes, n)
+        elif self.mode == MODE_STREAMS:
+            whole = n <= self.streams_total - self.streams_at
+            self.streams_at += n
+        elif self.mode == MODE_PLAIN and self.width == 0:
+            whole = qp_plain_skip(&self.at, self.end, n) == n
+        elif self.mode == MODE_PLAIN:
+            whole = n <= (self.end - self.at) // self.width
+            self.at += n * self.width if whole else 0
+        while done < n and whole and (self.mode == MODE_DELTA or self.mode == MODE_LENGTHS):
+            step = min(n - done, <int64_t> QP_STEP)
+            whole = qp_delta_next(&self.delta, step, numbers)
+            if whole and self.mode == MODE_LENGTHS:
+                whole = qp_views_lengths(numbers, step, &self.at, self.end, <QpView*> views) == step
+            done += step
+        if not whole:
+            return self.pages.fail(b"a page is shorter than its values")
         return 0
 
     # --- columns ---
@@ -427,24 +551,95 @@ cdef class ColumnReader:
             column.heap_owner = owner_ref(<Owner*> parts.heap)
         return column
 
-    cdef Column* read(self, int64_t n) except NULL nogil:
-        cdef Parts parts
-        cdef int64_t done = 0
+    cdef int64_t pick_step(
+        self, Parts* parts, int64_t m, int64_t done, const uint32_t* rows, int64_t first, int64_t k, int64_t step,
+    ) except -1 nogil:
+        """Pass `step` rows of the page, at most QP_STEP, and read k of them as the rows `done`..done+k of the column.
+
+        `rows` has their numbers, of which `first` is that of the page's next row. Returns how many have a value.
+        """
+        cdef uint8_t[192] bits          # as in skip_rows
+        cdef uint32_t[1024] places
+        cdef uint8_t* validity = <uint8_t*> parts.bits.data if parts.bits != NULL else NULL
+        cdef int64_t stored = step
+        cdef int64_t found = k
+        cdef int64_t i
+        cdef char* values
+        qc_check((done + k <= m) & (k <= step), b"the chosen rows of a step are within the column")
+        if self.is_optional:
+            memset(bits, 0, sizeof(bits))
+            stored = self.read_levels(step, bits, 0)
+        if stored < step:
+            found = self.kernels.places(bits, rows, <uint32_t> first, k, places, validity, done)
+        else:
+            for i in range(k):
+                places[i] = rows[i] - <uint32_t> first
+            if validity != NULL:
+                qp_set_bits(validity, done, k)
+        self.pass_rows(step)
+        if self.mode == MODE_CODES and parts.values == NULL and self.n_dictionary > 0:
+            if parts.indices == NULL:
+                parts.indices = buffer_new(self.account, m * 4 + QP_SLACK)
+            values = parts.indices.data + done * 4
+            self.pick_codes(places, found, stored, <uint32_t*> values)
+            if found < k:
+                self.kernels.spread[2](validity, done, k, found, values)
+            return found
+        if parts.values == NULL:
+            self.give_up_codes(parts, m, done)
+        values = parts.values.data + done * self.size
+        self.pick(places, found, stored, values, parts.heap)
+        if found < k:
+            self.kernels.spread[self.lane](validity, done, k, found, values)
+        return found
+
+    cdef int64_t read_chosen(self, Parts* parts, int64_t n, const uint32_t* rows, int64_t m) except -1 nogil:
+        """Read the m rows, of the next n, whose numbers `rows` has. Returns how many have a value."""
         cdef int64_t n_valid = 0
+        cdef int64_t done = 0       # chosen rows that were read
+        cdef int64_t passed = 0     # rows that were passed
+        cdef int64_t k, end
+        while done < m:
+            self.to_skip += rows[done] - passed
+            passed = rows[done]
+            self.skip_rows()
+            self.turn_page()
+            end = passed + min(self.page_left, <int64_t> QP_STEP)
+            k = 1
+            while done + k < m and rows[done + k] < end:
+                k += 1
+            end = <int64_t> rows[done + k - 1] + 1
+            n_valid += self.pick_step(parts, m, done, rows + done, passed, k, end - passed)
+            passed = end
+            done += k
+        self.to_skip += n - passed
+        return n_valid
+
+    cdef int64_t read_all(self, Parts* parts, int64_t n) except -1 nogil:
+        """Read the next n rows. Returns how many have a value."""
+        cdef int64_t n_valid = 0
+        cdef int64_t done = 0
         cdef int64_t step
+        self.skip_rows()
+        while done < n:
+            self.turn_page()
+            step = min(n - done, self.page_left)
+            n_valid += self.read_step(parts, n, done, step)
+            self.pass_rows(step)
+            done += step
+        return n_valid
+
+    cdef Column* read(self, int64_t n, const uint32_t* rows, int64_t m) except NULL nogil:
+        cdef Parts parts
+        cdef int64_t n_valid
+        qc_check((0 < m) & (m <= n), b"a column has rows, and no more than are passed")
         memset(&parts, 0, sizeof(Parts))
         try:
             if self.is_optional:
-                parts.bits = buffer_new(self.account, bitmap_bytes(n) + QP_SLACK)
-                memset(parts.bits.data, 0, bitmap_bytes(n) + QP_SLACK)
-            while done < n:
-                self.turn_page()
-                step = min(n - done, self.page_left)
-                n_valid += self.read_step(&parts, n, done, step)
-                self.page_left -= step
-                self.page_at += step
-                done += step
-            return self.finish(&parts, n, n_valid < n)
+                parts.bits = buffer_new(self.account, bitmap_bytes(m) + QP_SLACK)
+                memset(parts.bits.data, 0, bitmap_bytes(m) + QP_SLACK)
+            n_valid = self.read_all(&parts, n) if rows == NULL else self.read_chosen(&parts, n, rows, m)
+            return self.finish(&parts, m, n_valid < m)
         finally:
             buffer_unref(parts.values)
             buffer_unref(parts.indices)

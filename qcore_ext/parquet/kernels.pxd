@@ -22,6 +22,8 @@ cdef extern from "parquet/native/kernels.h" nogil:
     void qp_runs_open(QpRuns* runs, const uint8_t* at, const uint8_t* end, int width)
     void qp_runs_packed(QpRuns* runs, const uint8_t* at, const uint8_t* end, int width, int64_t n)
     bint qp_runs_skip(QpRuns* runs, int64_t n)
+    bint qp_runs_pick(QpRuns* runs, const uint32_t* places, int64_t k, int64_t n, uint32_t* out)
+    void qp_set_bits(uint8_t* bits, int64_t at, int64_t n)
     int64_t qp_runs_bits(QpRuns* runs, int64_t n, uint8_t* bits, int64_t at)
     int64_t qp_msb_bits(const uint8_t* packed, int64_t first, int64_t n, uint8_t* bits, int64_t at)
     int64_t qp_delta_open(QpDelta* delta, const uint8_t* at, const uint8_t* end)
@@ -29,8 +31,11 @@ cdef extern from "parquet/native/kernels.h" nogil:
     const uint8_t* qp_delta_end(const QpDelta* delta)
     int64_t qp_views_plain(const uint8_t** at, const uint8_t* end, int64_t n, QpView* out)
     int64_t qp_plain_skip(const uint8_t** at, const uint8_t* end, int64_t n)
+    bint qp_views_pick(
+        const uint8_t** at, const uint8_t* end, const uint32_t* places, int64_t k, int64_t n, QpView* out,
+    )
     int64_t qp_views_lengths(const int64_t* lengths, int64_t n, const uint8_t** at, const uint8_t* end, QpView* out)
-    void qp_views_fixed(const uint8_t* values, int64_t n, int64_t width, QpView* out)
+    void qp_pick(const uint8_t* values, int64_t width, const uint32_t* places, int64_t k, uint8_t* out)
     void qp_decimals(const uint8_t* values, int64_t n, int width, int64_t* out)
     void qp_decimals_wide(const uint8_t* values, int64_t n, int width, int64_t* out)
     bint qp_decimals_narrow(const uint8_t* values, int64_t n, int width, int64_t* out)
@@ -46,6 +51,10 @@ cdef extern from "parquet/native/kernels.h" nogil:
         uint32_t (*greatest)(const uint32_t* codes, int64_t n) noexcept nogil
         void (*gather[5])(const void* values, const uint32_t* codes, int64_t n, void* out) noexcept nogil
         void (*spread[5])(const uint8_t* bits, int64_t first, int64_t n, int64_t n_values, void* values) noexcept nogil
+        int64_t (*places)(
+            const uint8_t* bits, const uint32_t* rows, uint32_t base, int64_t k, uint32_t* places, uint8_t* validity,
+            int64_t first,
+        ) noexcept nogil
 
 
 cdef extern from "parquet/native/page_header.h" nogil:

@@ -28,7 +28,7 @@ cdef class PageReader:
     cdef int64_t filled
     cdef Buffer* body                   # owned; the page that was decompressed last
     cdef QpPage page                    # header of the current page
-    cdef int64_t stored_at              # of the current page, in the window
+    cdef int64_t body_left              # bytes of the current page, from `begin` on, some perhaps not read from the file
     cdef const uint8_t* levels          # after load: definition levels of a v2 page, else NULL
     cdef const uint8_t* levels_end
     cdef const uint8_t* values          # after load: the page's bytes, for v1 with its levels
@@ -36,12 +36,14 @@ cdef class PageReader:
 
     cdef void open(self, MemoryAccount* account, int file, int64_t group, int64_t start, int64_t n_bytes,
                    int64_t n_uncompressed) noexcept nogil
-    # Read the next header. False at the end of the chunk. The page before need not have been loaded.
+    # Read the next header. False at the end of the chunk. The page before need not have been loaded; then its bytes are
+    # not read.
     cdef bint next_page(self) except -1 nogil
     # Make `values` point to the page's bytes, followed by QP_SLACK readable ones. kept: the bytes must be in `body`, to
     # which the caller may take references. A body with other references is not written again.
     cdef int load(self, bint kept) except -1 nogil
     cdef int more(self, int64_t n) except -1 nogil
+    cdef void leave_page(self) noexcept nogil
     cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
     cdef bint fills(self, view, int64_t size) except -1
     cdef int decompress_by_pyarrow(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil

@@ -73,7 +73,7 @@ cdef class PageReader:
         self.begin = 0
         self.filled = 0
         self.page.n_bytes = 0
-        self.stored_at = 0
+        self.body_left = 0
 
     cdef int more(self, int64_t n) except -1 nogil:
         """Have at least n bytes in the window from `begin` on."""
@@ -120,6 +120,7 @@ cdef class PageReader:
         cdef int64_t length
         cdef int64_t known = HEADER_BYTES
         account_check(self.account)
+        self.leave_page()
         if self.filled - self.begin + self.end - self.at == 0:
             return False
         while True:
@@ -135,14 +136,24 @@ cdef class PageReader:
                 self.fail(b"a page header is longer than its column chunk")
             known = 2 * (self.filled - self.begin)
         self.begin += length
-        self.more(self.page.n_bytes)
-        self.stored_at = self.begin
-        self.begin += self.page.n_bytes
-        qc_check(self.begin <= self.filled, b"the window has the whole page")
+        if self.page.n_bytes > self.filled - self.begin + self.end - self.at:
+            self.fail(b"a page is longer than its column chunk")
+        self.body_left = self.page.n_bytes
         self.levels = NULL
         self.values = NULL
         self.values_end = NULL
         return True
+
+    cdef void leave_page(self) noexcept nogil:
+        """Have `begin` behind the current page."""
+        cdef int64_t held = self.filled - self.begin
+        if self.body_left <= held:
+            self.begin += self.body_left
+        else:
+            self.at += self.body_left - held
+            self.begin = 0
+            self.filled = 0
+        self.body_left = 0
 
     cdef int new_body(self, int64_t size) except -1 nogil:
         """Make `body` a buffer that nobody else references."""
@@ -154,10 +165,12 @@ cdef class PageReader:
         return 0
 
     cdef int load(self, bint kept) except -1 nogil:
-        cdef const uint8_t* stored = <const uint8_t*> self.window.data + self.stored_at
+        cdef const uint8_t* stored
         cdef int64_t n = self.page.n_bytes
         cdef int64_t size = self.page.n_uncompressed
         cdef int64_t n_levels = 0
+        self.more(n)
+        stored = <const uint8_t*> self.window.data + self.begin
         if self.page.type == QP_DATA_PAGE_V2:
             if self.page.repetition_bytes != 0:
                 self.fail(b"a page has repetition levels, but its column is not nested")

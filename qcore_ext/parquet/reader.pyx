@@ -1,14 +1,23 @@
-"""Reads columns of row groups of one Parquet file as batches."""
+"""Reads columns of row groups of one Parquet file as batches.
+
+Row filters, if there are any, are asked first. For each the reader reads the filter's columns, and then goes on with the
+rows that it leaves. The other columns are read for those rows alone: pages without any are skipped, and in other pages
+only the values of those rows are decoded.
+"""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.batch_reader cimport BatchReader
 from qcore_ext.data.capsule cimport PyBatch, Stream
-from qcore_ext.data.column cimport CONSTANT, Column, column_ref, column_slice
+from qcore_ext.data.column cimport CONSTANT, Column, column_ref, column_slice, column_take
+from qcore_ext.data.row_filter cimport RowFilter, leaves_most
 from qcore_ext.data.schema cimport Schema, type_equal
-from qcore_ext.ground.memory cimport MemoryAccount, struct_free, struct_new
+from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.memory cimport (
+    Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, struct_free, struct_new,
+)
 from qcore_ext.parquet.column_reader cimport ColumnReader
 from qcore_ext.parquet.pages cimport CODEC_NONE, CODEC_PYARROW, CODEC_SNAPPY
 
@@ -27,6 +36,13 @@ ctypedef struct ColumnSource:
     PyObject* reader                # a ColumnReader, or NULL; kept alive by `sources`
     PyObject* row                   # a PyBatch, or NULL
     int64_t rest                    # position among the rest of the current row group's columns; -1: none of them
+
+
+ctypedef struct Piece:
+    # Rows that are being read: the next `n_rows` of the row group, or those of them that filters left.
+    Batch* batch                    # owned; columns that were not read are NULL
+    Buffer* rows                    # owned; the numbers of the batch's rows, uint32, ascending; NULL: all
+    int64_t n_rows
 
 
 cdef class ParquetReader(BatchReader):
@@ -63,6 +79,9 @@ cdef class ParquetReader(BatchReader):
     cdef Stream rest                # the stream of it, or None
     cdef int64_t batch_rows
     cdef int64_t rows_left          # of the current row group
+    cdef PyObject** filters_at      # owned array; the RowFilters of row_filters
+    cdef int32_t n_filters
+    cdef int64_t rows_cut           # rows that filters dropped
     cdef int64_t n_rest             # columns of the rest that were found so far
 
     def __init__(self, str path, file, Schema schema, columns, groups, int64_t batch_rows, begin_group):
@@ -86,13 +105,26 @@ cdef class ParquetReader(BatchReader):
             self.sources.append(source)
 
     def __dealloc__(self):
-        if self.columns != NULL:
-            struct_free(self.columns)
+        struct_free(self.columns)
+        struct_free(self.filters_at)
+
+    def filter_rows(self, filters):
+        BatchReader.filter_rows(self, filters)
+        struct_free(self.filters_at)
+        self.filters_at = NULL
+        self.n_filters = 0
+        self.filters_at = <PyObject**> struct_new((len(self.row_filters) + 1) * sizeof(PyObject*))
+        for one in self.row_filters:
+            if not isinstance(one, RowFilter):
+                raise TypeError(f"a reader takes row filters, not {one!r}")
+            self.filters_at[self.n_filters] = <PyObject*> one
+            self.n_filters += 1
 
     cdef int begin_group(self, MemoryAccount* account) except -1:
         """Begin the next row group. Returns 0 if there is none."""
         cdef ColumnReader reader
         cdef ColumnSource* source
+        cdef int32_t at
         cdef int file
         self.end_rest()
         found = next(self.groups, None)
@@ -117,6 +149,8 @@ cdef class ParquetReader(BatchReader):
                 reader.open(account, file, group, n_rows, offset, n_bytes, n_uncompressed)
             elif source.row == NULL:
                 self.begin_rest(source, i, group)
+        for at in range(self.n_filters):
+            (<RowFilter> self.filters_at[at]).begin_group()
         self.rows_left = n_rows
         return 1
 
@@ -143,28 +177,38 @@ cdef class ParquetReader(BatchReader):
         return 0
 
     cdef int next_batch(self, MemoryAccount* account, Batch** out) except -1 nogil:
-        cdef Batch* batch = NULL
+        out[0] = NULL
+        while out[0] == NULL:
+            while self.rows_left == 0:
+                with gil:
+                    if not self.begin_group(account):
+                        return 0
+            self.next_piece(account, out)
+        return 1
+
+    cdef int next_piece(self, MemoryAccount* account, Batch** out) except -1 nogil:
+        """Read the next rows of the row group. *out remains NULL if filters leave none."""
+        cdef Piece piece
         cdef Batch* rest = NULL
-        cdef int64_t n
-        cdef bint done = False
-        while self.rows_left == 0:
-            with gil:
-                if not self.begin_group(account):
-                    return 0
-        n = min(self.rows_left, self.batch_rows)
+        piece.batch = NULL
+        piece.rows = NULL
+        piece.n_rows = min(self.rows_left, self.batch_rows)
         try:
             if self.rest is not None:
-                n = self.read_rest(account, &rest)
-            batch = batch_new(self.schema, n)
-            self.read_columns(batch, rest, n)
-            done = True
+                piece.n_rows = self.read_rest(account, &rest)
+            piece.batch = batch_new(self.schema, piece.n_rows)
+            if rest != NULL or self.ask_filters(&piece, account):
+                self.read_columns(&piece, rest)
+                out[0] = piece.batch
+                piece.batch = NULL
+            else:
+                self.skip_columns(&piece)
         finally:
             batch_unref(rest)
-            if not done:
-                batch_unref(batch)
-        self.rows_left -= n
-        out[0] = batch
-        return 1
+            batch_unref(piece.batch)
+            buffer_unref(piece.rows)
+        self.rows_left -= piece.n_rows
+        return 0
 
     cdef int64_t read_rest(self, MemoryAccount* account, Batch** out) except -1 nogil:
         """Read the next batch of the rest. Returns its number of rows."""
@@ -179,21 +223,97 @@ cdef class ParquetReader(BatchReader):
                 raise ExecutionError(f"cannot read {self.path}: its columns differ in their numbers of rows")
         return out[0].n_rows
 
-    cdef int read_columns(self, Batch* batch, Batch* rest, int64_t n) except -1 nogil:
+    cdef bint ask_filters(self, Piece* piece, MemoryAccount* account) except -1 nogil:
+        """Drop the rows that filters do not need. Returns False if no row is left; the batch keeps its rows then."""
+        cdef Buffer* left
+        cdef int64_t found
+        cdef int32_t i, k
+        for i in range(self.n_filters):
+            if not (<RowFilter> self.filters_at[i]).is_on():
+                continue
+            for k in range((<RowFilter> self.filters_at[i]).n_columns):
+                self.read_column(piece, (<RowFilter> self.filters_at[i]).columns[k], NULL)
+            found = (<RowFilter> self.filters_at[i]).choose(piece.batch, &left)
+            if found == 0:
+                self.rows_cut += piece.batch.n_rows
+                return False
+            try:
+                # Where most rows are left, whole columns are read faster than chosen rows of them.
+                if not leaves_most(piece.batch.n_rows, found):
+                    self.keep_rows(piece, left, found, account)
+            finally:
+                buffer_unref(left)
+        return True
+
+    cdef int keep_rows(self, Piece* piece, Buffer* left, int64_t n, MemoryAccount* account) except -1 nogil:
+        """Keep n rows of the batch, whose numbers `left` has."""
+        cdef const uint32_t* chosen = <const uint32_t*> left.data
+        cdef Batch* old = piece.batch
+        cdef Batch* kept = batch_new(self.schema, n)
+        cdef const uint32_t* before
+        cdef Buffer* rows
+        cdef uint32_t* out
+        cdef int64_t i
+        self.rows_cut += old.n_rows - n
+        piece.batch = kept
+        try:
+            for i in range(kept.n_columns):
+                if old.columns[i] != NULL:
+                    kept.columns[i] = column_take(old.columns[i], chosen, n, <Owner*> left, account)
+        finally:
+            batch_unref(old)
+        if piece.rows == NULL:
+            piece.rows = <Buffer*> owner_ref(<Owner*> left)
+            return 0
+        rows = buffer_new(account, n * sizeof(uint32_t))
+        before = <const uint32_t*> piece.rows.data
+        out = <uint32_t*> rows.data
+        for i in range(n):
+            out[i] = before[chosen[i]]
+        buffer_unref(piece.rows)
+        piece.rows = rows
+        return 0
+
+    cdef int read_columns(self, Piece* piece, Batch* rest) except -1 nogil:
+        """Read the columns that were not read yet."""
         cdef int32_t i
+        for i in range(piece.batch.n_columns):
+            self.read_column(piece, i, rest)
+        return 0
+
+    cdef void skip_columns(self, Piece* piece) noexcept nogil:
+        """Skip the rows in the columns that were not read yet."""
         cdef ColumnSource* source
-        for i in range(batch.n_columns):
+        cdef int32_t i
+        for i in range(piece.batch.n_columns):
             source = &self.columns[i]
-            if source.rest >= 0:
-                batch.columns[i] = column_ref(rest.columns[source.rest])
-            elif source.reader != NULL:
-                batch.columns[i] = (<ColumnReader> source.reader).read(n)
-            else:
-                batch.columns[i] = constant_column((<PyBatch> source.row).batch.columns[0], n)
+            if source.reader != NULL and piece.batch.columns[i] == NULL:
+                (<ColumnReader> source.reader).skip(piece.n_rows)
+
+    cdef int read_column(self, Piece* piece, int32_t i, Batch* rest) except -1 nogil:
+        """Read a column of the piece, if it was not read yet."""
+        cdef ColumnSource* source = &self.columns[i]
+        cdef Batch* batch = piece.batch
+        if batch.columns[i] != NULL:
+            return 0
+        if source.rest >= 0:
+            batch.columns[i] = column_ref(rest.columns[source.rest])
+        elif source.reader == NULL:
+            batch.columns[i] = constant_column((<PyBatch> source.row).batch.columns[0], batch.n_rows)
+        elif piece.rows == NULL:
+            batch.columns[i] = (<ColumnReader> source.reader).read(piece.n_rows, NULL, piece.n_rows)
+        else:
+            batch.columns[i] = (<ColumnReader> source.reader).read(
+                piece.n_rows, <const uint32_t*> piece.rows.data, batch.n_rows
+            )
         return 0
 
     def close(self):
         """Close the file and free all buffers."""
+        self.figures = {
+            "rows_cut": self.rows_cut,
+            "pages_skipped": sum(one.pages_skipped for one in self.sources if isinstance(one, ColumnReader)),
+        }
         file, self.file = self.file, None
         self.groups = iter(())
         self.rows_left = 0

@@ -1,6 +1,6 @@
 """python -m parquet.damaged_pages variant first last folder: files with damaged pages, one for each seed.
 
-Prints how many were read and how many gave an error of qcore. Any other error ends the process.
+Each is read whole, and in part. Prints how often it was read and how often that gave an error of qcore. Any other error ends the process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from parquet.reading_natively import read_natively
+from parquet.reading_natively import SomeRows, read_natively
 
 from qcore.errors import QcoreError
 from random_tables import random_table
@@ -70,11 +70,12 @@ def main(variant: str, first: int, last: int, folder: Path) -> None:
             pq.write_table(table, path, data_page_size=500, write_batch_size=64, **VARIANTS[variant])
             good = path.read_bytes()
         path.write_bytes(damage(good, rng))
-        try:
-            read_natively(path, 64)
-            n_read += 1
-        except QcoreError as error:
-            n_errors += str(path) in str(error)
+        for filters in ([], [SomeRows(seed).filter()]):
+            try:
+                read_natively(path, 64, filters=filters)
+                n_read += 1
+            except QcoreError as error:
+                n_errors += str(path) in str(error)
     sys.stdout.write(f"{n_read} {n_errors}\n")
 
 

@@ -113,6 +113,44 @@ static inline int qp_runs_skip(QpRuns *runs, int64_t n) {
     return 1;
 }
 
+/* Write the values of k ascending places, each counted from the next value on, and pass n values. Returns 0 if there are
+   fewer. */
+static inline int qp_runs_pick(QpRuns *runs, const uint32_t *places, int64_t k, int64_t n, uint32_t *out) {
+    const uint64_t mask = ((uint64_t) 1 << runs->width) - 1;
+    int64_t passed = 0;
+    for (int64_t i = 0; i < k; ) {
+        if (runs->left == 0 && !qp_runs_next(runs)) return 0;
+        const int64_t end = passed + runs->left;
+        int64_t m = runs->left;
+        if ((int64_t) places[i] < end) {
+            if (!runs->packed) {
+                const uint32_t value = runs->value;
+                while (i < k && (int64_t) places[i] < end) out[i++] = value;
+            } else {
+                const uint8_t *packed = runs->packed;
+                const int64_t before = runs->taken - passed, width = runs->width;
+                while (i < k && (int64_t) places[i] < end) {
+                    const int64_t bit = (before + places[i]) * width;
+                    out[i++] = (uint32_t) ((qp_load64(packed + (bit >> 3)) >> (bit & 7)) & mask);
+                }
+            }
+            if (i == k) m = places[k - 1] + 1 - passed;
+        }
+        runs->left -= m;
+        runs->taken += m;
+        passed += m;
+    }
+    return qp_runs_skip(runs, n - passed);
+}
+
+/* Set the bits at..at+n of a bitmap. */
+static inline void qp_set_bits(uint8_t *bits, int64_t at, int64_t n) {
+    int64_t i = at, last = at + n;
+    for (; i < last && (i & 7); i++) bits[i >> 3] |= (uint8_t) (1 << (i & 7));
+    if (last - i >= 8) { memset(bits + (i >> 3), 0xFF, (size_t) ((last - i) >> 3)); i += (last - i) & ~(int64_t) 7; }
+    for (; i < last; i++) bits[i >> 3] |= (uint8_t) (1 << (i & 7));
+}
+
 /* Set the bits at..at+n of a bitmap, which are 0, to values of one bit. Returns the number of ones; -1 if there are
    fewer than n values or one is above 1. */
 static int64_t qp_runs_bits(QpRuns *runs, int64_t n, uint8_t *bits, int64_t at) {
@@ -123,10 +161,7 @@ static int64_t qp_runs_bits(QpRuns *runs, int64_t n, uint8_t *bits, int64_t at) 
         if (!runs->packed) {
             if (runs->value > 1) return -1;
             if (runs->value) {
-                int64_t i = at, last = at + m;
-                for (; i < last && (i & 7); i++) bits[i >> 3] |= (uint8_t) (1 << (i & 7));
-                if (last - i >= 8) { memset(bits + (i >> 3), 0xFF, (size_t) ((last - i) >> 3)); i += (last - i) & ~(int64_t) 7; }
-                for (; i < last; i++) bits[i >> 3] |= (uint8_t) (1 << (i & 7));
+                qp_set_bits(bits, at, m);
                 ones += m;
             }
         } else {
@@ -316,6 +351,19 @@ static int64_t qp_plain_skip(const uint8_t **at, const uint8_t *end, int64_t n) 
     return i;
 }
 
+/* The strings at k ascending places among the next n, each behind its length. Returns 0 if a string is cut off. */
+static inline int qp_views_pick(
+    const uint8_t **at, const uint8_t *end, const uint32_t *places, int64_t k, int64_t n, QpView *out
+) {
+    int64_t passed = 0;
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t before = places[i] - passed;
+        if (qp_plain_skip(at, end, before) < before || qp_views_plain(at, end, 1, out + i) < 1) return 0;
+        passed = (int64_t) places[i] + 1;
+    }
+    return qp_plain_skip(at, end, n - passed) == n - passed;
+}
+
 /* n strings whose lengths are known, one behind the other. */
 static int64_t qp_views_lengths(const int64_t *lengths, int64_t n, const uint8_t **at, const uint8_t *end, QpView *out) {
     const uint8_t *p = *at;
@@ -329,14 +377,17 @@ static int64_t qp_views_lengths(const int64_t *lengths, int64_t n, const uint8_t
     return i;
 }
 
-static inline void qp_views_fixed(const uint8_t *from, int64_t n, int64_t width, QpView *out) {
-    for (int64_t i = 0; i < n; i++) qp_view(&out[i], from + i * width, (uint32_t) width);
-}
-
 /* --- values of a fixed width --- */
 
 static inline int64_t qp_big_endian(const uint8_t *from, int width) {
     return (int64_t) __builtin_bswap64(qp_load64(from)) >> (64 - 8 * width);
+}
+
+/* The values at k places, one behind the other. */
+static inline void qp_pick(const uint8_t *from, int64_t width, const uint32_t *places, int64_t k, uint8_t *out) {
+    if (width == 8) for (int64_t i = 0; i < k; i++) memcpy(out + 8 * i, from + 8 * (int64_t) places[i], 8);
+    else if (width == 4) for (int64_t i = 0; i < k; i++) memcpy(out + 4 * i, from + 4 * (int64_t) places[i], 4);
+    else for (int64_t i = 0; i < k; i++) memcpy(out + width * i, from + width * places[i], (size_t) width);
 }
 
 /* Decimals of 1 to 8 bytes, big endian. */
@@ -437,5 +488,10 @@ typedef struct {
     /* The first n_values of values[0..n) go to the rows whose bit first + i is set; other rows become 0. For values of
        1, 2, 4, 8 and 16 bytes. */
     void (*spread[5])(const uint8_t *bits, int64_t first, int64_t n, int64_t n_values, void *values);
+    /* For k ascending rows, numbered from `base` on: `bits` says which rows have a value, and values are numbered in the
+       order of their rows. Writes the numbers of the rows' values to `places`, and sets the bits first..first+k of
+       `validity`, which are 0, for the rows that have one. Returns how many have one. */
+    int64_t (*places)(const uint8_t *bits, const uint32_t *rows, uint32_t base, int64_t k, uint32_t *places,
+                      uint8_t *validity, int64_t first);
 } QpKernels;
 #endif

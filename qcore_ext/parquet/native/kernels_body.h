@@ -142,5 +142,23 @@ QP_SPREAD(QP(spread32), uint32_t)
 QP_SPREAD(QP(spread64), uint64_t)
 #endif
 
+static int64_t QP(places)(
+    const uint8_t *bits, const uint32_t *rows, uint32_t base, int64_t k, uint32_t *places, uint8_t *validity, int64_t first
+) {
+    int64_t found = 0, word_at = 0;
+    uint32_t before = 0;
+    uint64_t word = qp_load64(bits);
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t row = rows[i] - base;
+        for (; word_at < row >> 6; word = qp_load64(bits + 8 * ++word_at)) before += (uint32_t) __builtin_popcountll(word);
+        const uint64_t below = word & (((uint64_t) 1 << (row & 63)) - 1);
+        const int valid = (word >> (row & 63)) & 1;
+        places[found] = before + (uint32_t) __builtin_popcountll(below);
+        found += valid;
+        validity[(first + i) >> 3] |= (uint8_t) (valid << ((first + i) & 7));
+    }
+    return found;
+}
+
 #undef QP_GATHER
 #undef QP_SPREAD

@@ -1,11 +1,17 @@
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
 from typing_extensions import disjoint_base
 
 from qcore_ext.data.capsule import PyBatch
+from qcore_ext.data.row_filter import RowFilter
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
+
+class GivenRows(RowFilter):
+    is_closed: bool
+    def __init__(self, columns: Sequence[int], choose: Callable[[int], np.ndarray]) -> None: ...
 
 def release_arrow() -> None: ...
 def scatter_to_parts(

@@ -2,12 +2,13 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from qcore_ext.basic.list_column cimport ListColumn, list_at, list_close, list_open
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport Column, column_new, column_ref, column_unref
+from qcore_ext.data.row_filter cimport RowFilter
 from qcore_ext.data.schema cimport Schema
 from qcore_ext.data.take cimport log2_of, scatter_runs
 from qcore_ext.execution.batch_check cimport check_batch
@@ -22,6 +23,43 @@ from qcore_ext.ground.wait_token cimport (
     WaitList, WaitSet, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
     wait_set_add, wait_set_clear, wait_set_fire, wait_set_remove,
 )
+
+
+cdef class GivenRows(RowFilter):
+    """A row filter that leaves the rows that a function chooses.
+
+    Parameters
+    ----------
+    columns : sequence of int
+        As the parameter of RowFilter.
+    choose : callable
+        Takes the number of rows of a batch and returns the numbers of those to leave, as an array of uint32.
+    """
+    cdef object given
+    cdef readonly bint is_closed
+
+    def __init__(self, columns, choose):
+        RowFilter.__init__(self, columns)
+        self.given = choose
+
+    cdef bint open(self, Account memory, Schema schema) except -1:
+        return True
+
+    cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil:
+        with gil:
+            return self.select_given(batch.n_rows, selection)
+
+    cdef int64_t select_given(self, int64_t n_rows, Buffer** selection) except -1:
+        cdef const uint32_t[::1] rows = self.given(n_rows)
+        cdef int64_t n = len(rows)
+        selection[0] = NULL
+        if 0 < n < n_rows:
+            selection[0] = buffer_new((<Account> Account()).account, n * 4)
+            memcpy(selection[0].data, &rows[0], n * 4)
+        return n
+
+    cdef void close(self) noexcept nogil:
+        self.is_closed = True
 
 
 def release_arrow():

@@ -1,0 +1,36 @@
+"""Drops rows of a source before their other columns are read."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from qcore_ext.data.batch cimport Batch
+from qcore_ext.data.schema cimport Schema
+from qcore_ext.ground.memory cimport Account, Buffer
+
+
+cdef enum:
+    TRIAL_ROWS = 4096               # rows after which a filter may be switched off
+
+
+cdef inline bint leaves_most(int64_t rows_in, int64_t rows_out) noexcept nogil:
+    """Whether a filter that leaves rows_out of rows_in is not worth asking."""
+    return rows_out * 2 > rows_in
+
+
+cdef class RowFilter:
+    cdef int32_t* columns           # owned; positions of the columns that it reads
+    cdef int32_t n_columns
+    cdef int64_t rows_in            # rows of the current row group that it was asked for
+    cdef int64_t rows_out           # those that it left
+    cdef int64_t groups_off         # row groups for which it is still off
+    cdef int64_t next_off           # row groups for which it will be off the next time
+
+    # Whether it can be asked for rows of this schema. Called with the GIL before each split.
+    cdef bint open(self, Account memory, Schema schema) except -1
+    # The rows of a batch without selection that may be needed, as Evaluator.select returns them. Only `columns` of the
+    # batch are there; the others are NULL.
+    cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil
+    cdef void close(self) noexcept nogil
+    # For a reader: select with counts, whether to ask the filter now, and that the next row group begins.
+    cdef int64_t choose(self, Batch* batch, Buffer** selection) except -1 nogil
+    cdef bint is_on(self) noexcept nogil
+    cdef void begin_group(self) noexcept nogil
