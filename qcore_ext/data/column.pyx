@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, DataType, phys_width
 from qcore_ext.ground.atomic cimport qc_load, qc_store
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid, qc_gather_bits
 from qcore_ext.ground.check cimport qc_check, qc_check_indices
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
@@ -124,7 +124,9 @@ cdef Column* take_with(
             validity = <uint8_t*> bits.data
             out.validity = validity
             memset(validity, 0xFF, bitmap_bytes(n))
-            if own_nulls:
+            if own_nulls and not missing:
+                qc_gather_bits(column.validity, rows, n, validity)
+            elif own_nulls:
                 for i in range(n):
                     if rows[i] != <uint32_t> NO_ROW and not bit_get(column.validity, rows[i]):
                         bit_clear(validity, i)

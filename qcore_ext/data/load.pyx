@@ -14,23 +14,11 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, DataType, phys_width,
 )
 from qcore_ext.data.take cimport gather_width
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_gather_bits
 from qcore_ext.ground.check cimport qc_check, qc_check_large_offsets, qc_check_offsets, qc_check_rows
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.ground.words cimport Word128
-
-
-cdef void gather_bits(const uint8_t* bits, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
-    cdef uint64_t word = 0
-    cdef int64_t i
-    for i in range(n):
-        word |= (<uint64_t> ((bits[rows[i] >> 3] >> (rows[i] & 7)) & 1)) << (i & 63)
-        if (i & 63) == 63:
-            (<uint64_t*> out)[i >> 6] = word
-            word = 0
-    if n & 63:
-        (<uint64_t*> out)[n >> 6] = word
 
 
 cdef void spread_bits(const uint8_t* bits, int64_t first, const uint32_t* rows, int64_t n, uint8_t* out) noexcept nogil:
@@ -126,7 +114,7 @@ cdef void load_validity(
     elif rows == NULL:
         out.validity = column.validity + (start >> 3)
     else:
-        gather_bits(column.validity, rows, n, scratch.validity)
+        qc_gather_bits(column.validity, rows, n, scratch.validity)
         out.validity = scratch.validity
 
 
@@ -325,14 +313,34 @@ cdef int load_constant(
     return 0
 
 
+cdef void load_own_validity(
+    const Column* column, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch, Vector* out,
+) noexcept nogil:
+    """Make rows null that are null in a dictionary column itself. `out` has the validity of its base."""
+    cdef uint8_t[VECTOR_BITMAP_BYTES] gathered
+    cdef const uint8_t* own = column.validity
+    cdef int64_t i
+    if own == NULL:
+        return
+    if rows == NULL:
+        own += start >> 3
+    else:
+        qc_gather_bits(column.validity, rows, n, gathered)
+        own = gathered
+    if out.validity == NULL and rows == NULL:
+        out.validity = own
+        return
+    for i in range((n + 7) >> 3):
+        scratch.validity[i] = own[i] if out.validity == NULL else own[i] & out.validity[i]
+    out.validity = scratch.validity
+
+
 cdef int load(
     const Column* column, int64_t start, const uint32_t* rows, int64_t n, bint narrow, VectorScratch* scratch,
     Vector* out,
 ) except -1 nogil:
     cdef uint32_t base_rows[VECTOR_ROWS]
     cdef const uint32_t* at
-    cdef const uint8_t* own
-    cdef uint8_t* validity
     cdef int64_t i
     qc_check(n >= 0 and n <= VECTOR_ROWS, b"a vector is loaded of at most VECTOR_ROWS rows")
     if rows != NULL:
@@ -355,17 +363,7 @@ cdef int load(
         load_constant(column.base, n, narrow, scratch, out)
     else:
         load_flat(column.base, 0, at, n, narrow, scratch, out)
-    if column.validity != NULL:
-        own = column.validity
-        validity = scratch.validity
-        if out.validity == NULL:
-            memset(validity, 0xFF, bitmap_bytes(n))
-        elif out.validity != validity:
-            memcpy(validity, out.validity, bitmap_bytes(n))
-        for i in range(n):
-            if not bit_get(own, rows[i] if rows != NULL else start + i):
-                bit_clear(validity, i)
-        out.validity = validity
+    load_own_validity(column, start, rows, n, scratch, out)
     return 0
 
 

@@ -21,6 +21,10 @@ cdef class RowFilter:
     cdef int32_t n_columns
     cdef int64_t rows_in            # rows of the current row group that it was asked for
     cdef int64_t rows_out           # those that it left
+    # Measurements for the order of filters, halved with each row group.
+    cdef double nanos
+    cdef double rows_asked
+    cdef double rows_left
     cdef int64_t groups_off         # row groups for which it is still off
     cdef int64_t next_off           # row groups for which it will be off the next time
 
@@ -30,7 +34,9 @@ cdef class RowFilter:
     # batch are there; the others are NULL.
     cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil
     cdef void close(self) noexcept nogil
-    # For a reader: select with counts, whether to ask the filter now, and that the next row group begins.
+    # For a reader: select with measurements, whether to ask the filter now, the time that it takes to drop a row, and that
+    # the next row group begins.
     cdef int64_t choose(self, Batch* batch, Buffer** selection) except -1 nogil
+    cdef double nanos_a_drop(self) noexcept nogil
     cdef bint is_on(self) noexcept nogil
     cdef void begin_group(self) noexcept nogil

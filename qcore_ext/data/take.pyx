@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get
+from qcore_ext.ground.bitmap cimport bitmap_bytes, qc_gather_bits
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport simd_kernels
 
@@ -25,13 +25,11 @@ cdef void gather_width(
 cdef void gather_validity(
     const uint8_t* validity, int64_t n_values, const uint32_t* rows, int64_t n, uint8_t* out,
 ) noexcept nogil:
-    cdef int64_t i
+    cdef int64_t n_bytes = bitmap_bytes(n)
     qc_check(0 <= n <= VECTOR_ROWS, b"the validity of at most a vector of rows is gathered at a time")
     qc_check_rows(rows, n, n_values, b"a row to gather is one of the values")
-    memset(out, 0xFF, VECTOR_BITMAP_BYTES)
-    for i in range(n):
-        if not bit_get(validity, rows[i]):
-            bit_clear(out, i)
+    qc_gather_bits(validity, rows, n, out)
+    memset(out + n_bytes, 0xFF, VECTOR_BITMAP_BYTES - n_bytes)
 
 
 cdef void scatter_runs(

@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport VECTOR_ROWS, Column
-from qcore_ext.data.row_filter cimport TRIAL_ROWS, RowFilter, leaves_most
+from qcore_ext.data.row_filter cimport RowFilter
 from qcore_ext.data.schema cimport CSchema, DataType, Schema
 from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.dispatch cimport simd_kernels
@@ -84,11 +84,7 @@ cdef class BuildKeyFilter(RowFilter):
                 join_table_find(self.table, &self.lookup, self.keys, start, NULL, step)
                 found += simd_kernels().mask_rows(self.lookup.flags, step, <uint32_t> start, out + found)
                 start += step
-                if self.rows_in == 0 and start == TRIAL_ROWS and leaves_most(start, found):
-                    found = n
-                    break
-            if found < n:
-                qc_check_selection(out, found, n, b"the rows with a key ascend and are rows of the batch")
+            qc_check_selection(out, found, n, b"the rows with a key ascend and are rows of the batch")
             done = 0 < found < n
         finally:
             if not done:

@@ -24,7 +24,6 @@ cdef extern from "parquet/native/kernels.h" nogil:
     bint qp_runs_skip(QpRuns* runs, int64_t n)
     bint qp_runs_pick(QpRuns* runs, const uint32_t* places, int64_t k, int64_t n, uint32_t* out)
     void qp_set_bits(uint8_t* bits, int64_t at, int64_t n)
-    int64_t qp_runs_bits(QpRuns* runs, int64_t n, uint8_t* bits, int64_t at)
     int64_t qp_msb_bits(const uint8_t* packed, int64_t first, int64_t n, uint8_t* bits, int64_t at)
     int64_t qp_delta_open(QpDelta* delta, const uint8_t* at, const uint8_t* end)
     bint qp_delta_next(QpDelta* delta, int64_t n, int64_t* out)
@@ -48,6 +47,7 @@ cdef extern from "parquet/native/kernels.h" nogil:
     ctypedef struct QpKernels:
         const char* instruction_set
         int64_t (*codes)(QpRuns* runs, int64_t n, uint32_t* out) noexcept nogil
+        int64_t (*bits)(QpRuns* runs, int64_t n, uint8_t* bits, int64_t at) noexcept nogil
         uint32_t (*greatest)(const uint32_t* codes, int64_t n) noexcept nogil
         void (*gather[5])(const void* values, const uint32_t* codes, int64_t n, void* out) noexcept nogil
         void (*spread[5])(const uint8_t* bits, int64_t first, int64_t n, int64_t n_values, void* values) noexcept nogil
@@ -83,6 +83,10 @@ cdef extern from "parquet/native/page_header.h" nogil:
 cdef extern from "parquet/native/snappy.h" nogil:
     int64_t qp_snappy_length(const uint8_t* compressed, int64_t n)
     bint qp_snappy(const uint8_t* compressed, int64_t n, uint8_t* out, int64_t size)
+    bint qp_snappy_pair(
+        const uint8_t* a, int64_t n_a, uint8_t* out_a, int64_t size_a,
+        const uint8_t* b, int64_t n_b, uint8_t* out_b, int64_t size_b,
+    )
 
 
 # The decoders for the instruction set that ground/dispatch uses now. Called with the GIL.

@@ -1,1 +1,6 @@
+from typing import overload
+
+@overload
 def snappy_decompress(compressed: bytes, size: int) -> bytes | None: ...
+@overload
+def snappy_decompress(compressed: bytes, size: int, other: bytes, other_size: int) -> tuple[bytes, bytes] | None: ...

@@ -16,21 +16,34 @@ cdef const QpKernels* parquet_kernels() except NULL:
     return qp_kernels_of(name)
 
 
-def snappy_decompress(bytes compressed, int64_t size):
-    """Decompress raw Snappy to `size` bytes. None: the input is damaged or has another size. For tests."""
+def snappy_decompress(bytes compressed, int64_t size, bytes other=None, int64_t other_size=0):
+    """Decompress raw Snappy to `size` bytes. None: the input is damaged or has another size. For tests.
+
+    With another text both are decompressed together. The result is a pair then, and None if one of them is damaged.
+    """
     cdef int64_t n = len(compressed)
+    cdef int64_t n_other = len(other) if other is not None else 0
     cdef const char* given = PyBytes_AsString(compressed)
-    cdef uint8_t* source
-    cdef uint8_t* out
+    cdef uint8_t* blocks[4]
+    cdef int64_t[4] sizes
     cdef bint whole
-    # The allocation has exactly this size, so that a sanitizer finds accesses outside it.
-    source = <uint8_t*> malloc(n + QP_SLACK)
-    out = <uint8_t*> malloc(size + QP_SLACK)
+    cdef int i
+    # The allocations have exactly these sizes, so that a sanitizer finds accesses outside them.
+    sizes[:] = [n, size, n_other, other_size]
+    for i in range(4):
+        blocks[i] = <uint8_t*> malloc(sizes[i] + QP_SLACK)
+        memset(blocks[i] + sizes[i], 0xAA, QP_SLACK)
     try:
-        memset(source + n, 0xAA, QP_SLACK)
-        memcpy(source, given, n)
-        whole = qp_snappy(source, n, out, size)
-        return PyBytes_FromStringAndSize(<char*> out, size) if whole else None
+        memcpy(blocks[0], given, n)
+        if other is None:
+            whole = qp_snappy(blocks[0], n, blocks[1], size)
+        else:
+            memcpy(blocks[2], PyBytes_AsString(other), n_other)
+            whole = qp_snappy_pair(blocks[0], n, blocks[1], size, blocks[2], n_other, blocks[3], other_size)
+        if not whole:
+            return None
+        made = PyBytes_FromStringAndSize(<char*> blocks[1], size)
+        return made if other is None else (made, PyBytes_FromStringAndSize(<char*> blocks[3], other_size))
     finally:
-        free(source)
-        free(out)
+        for i in range(4):
+            free(blocks[i])

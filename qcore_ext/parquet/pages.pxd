@@ -27,6 +27,8 @@ cdef class PageReader:
     cdef int64_t begin
     cdef int64_t filled
     cdef Buffer* body                   # owned; the page that was decompressed last
+    cdef Buffer* ahead                  # owned; the page that was decompressed together with it
+    cdef int64_t ahead_at               # offset in the file of that page's compressed bytes; -1: there is none
     cdef QpPage page                    # header of the current page
     cdef int64_t body_left              # bytes of the current page, from `begin` on, some perhaps not read from the file
     cdef const uint8_t* levels          # after load: definition levels of a v2 page, else NULL
@@ -40,14 +42,16 @@ cdef class PageReader:
     # not read.
     cdef bint next_page(self) except -1 nogil
     # Make `values` point to the page's bytes, followed by QP_SLACK readable ones. kept: the bytes must be in `body`, to
-    # which the caller may take references. A body with other references is not written again.
-    cdef int load(self, bint kept) except -1 nogil
+    # which the caller may take references. A body with other references is not written again. ahead: the next page
+    # probably is loaded too, and may be decompressed together with this one.
+    cdef int load(self, bint kept, bint ahead) except -1 nogil
     cdef int more(self, int64_t n) except -1 nogil
     cdef void leave_page(self) noexcept nogil
-    cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
+    cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size, bint ahead) except -1 nogil
+    cdef bint decompress_pair(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
     cdef bint fills(self, view, int64_t size) except -1
     cdef int decompress_by_pyarrow(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil
-    cdef int new_body(self, int64_t size) except -1 nogil
+    cdef int renew(self, Buffer** held, int64_t size) except -1 nogil
     cdef void close(self) noexcept nogil
     # Raise ExecutionError with file, row group and column.
     cdef int fail(self, const char* fault) except -1 nogil

@@ -12,7 +12,7 @@ from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.parquet.kernels cimport (
-    QP_DATA_PAGE_V2, QP_SLACK, qp_page_header, qp_snappy, qp_snappy_length,
+    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_SLACK, QpPage, qp_page_header, qp_snappy, qp_snappy_length, qp_snappy_pair,
 )
 
 from qcore_ext.ground.error_text import show_value
@@ -27,6 +27,8 @@ cdef enum:
     HEADER_BYTES = 256          # most headers are shorter
     # Snappy's longest copies make 64 bytes of 3. A page that claims more is damaged.
     SNAPPY_RATIO_MAX = 22
+    # A page of more bytes is not decompressed before it is its turn.
+    AHEAD_BYTES_MAX = 1048576
     # A page that claims more bytes than this must not claim more than the footer does for the whole chunk.
     FREE_BYTES = 4194304
     READ_FLAG = 0x100           # PyBUF_READ
@@ -51,8 +53,10 @@ cdef class PageReader:
     cdef void close(self) noexcept nogil:
         buffer_unref(self.window)
         buffer_unref(self.body)
+        buffer_unref(self.ahead)
         self.window = NULL
         self.body = NULL
+        self.ahead = NULL
 
     cdef int fail(self, const char* fault) except -1 nogil:
         with gil:
@@ -74,6 +78,7 @@ cdef class PageReader:
         self.filled = 0
         self.page.n_bytes = 0
         self.body_left = 0
+        self.ahead_at = -1
 
     cdef int more(self, int64_t n) except -1 nogil:
         """Have at least n bytes in the window from `begin` on."""
@@ -155,16 +160,16 @@ cdef class PageReader:
             self.filled = 0
         self.body_left = 0
 
-    cdef int new_body(self, int64_t size) except -1 nogil:
-        """Make `body` a buffer that nobody else references."""
-        if self.body != NULL and (qc_load(&self.body.owner.references) > 1 or self.body.size < size + QP_SLACK):
-            buffer_unref(self.body)
-            self.body = NULL
-        if self.body == NULL:
-            self.body = buffer_new(self.account, size + QP_SLACK)
+    cdef int renew(self, Buffer** held, int64_t size) except -1 nogil:
+        """Make a buffer for a page one that nobody else references."""
+        if held[0] != NULL and (qc_load(&held[0].owner.references) > 1 or held[0].size < size + QP_SLACK):
+            buffer_unref(held[0])
+            held[0] = NULL
+        if held[0] == NULL:
+            held[0] = buffer_new(self.account, size + QP_SLACK)
         return 0
 
-    cdef int load(self, bint kept) except -1 nogil:
+    cdef int load(self, bint kept, bint ahead) except -1 nogil:
         cdef const uint8_t* stored
         cdef int64_t n = self.page.n_bytes
         cdef int64_t size = self.page.n_uncompressed
@@ -192,27 +197,59 @@ cdef class PageReader:
                 self.values = stored
                 self.values_end = stored + n
                 return 0
-            self.new_body(size)
+            self.renew(&self.body, size)
             memcpy(self.body.data, stored, n)
         elif size == 0:
-            self.new_body(0)
+            self.renew(&self.body, 0)
         else:
-            self.decompress(stored, n, size)
+            self.decompress(stored, n, size, ahead)
         qc_check(size + QP_SLACK <= self.body.size, b"the buffer holds the page and the bytes behind it")
         memset(self.body.data + size, 0, QP_SLACK)
         self.values = <const uint8_t*> self.body.data
         self.values_end = self.values + size
         return 0
 
-    cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil:
+    cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size, bint ahead) except -1 nogil:
+        cdef Buffer* made
         if self.codec != CODEC_SNAPPY:
             return self.decompress_by_pyarrow(stored, n, size)
+        if self.ahead_at == self.at - (self.filled - self.begin):
+            self.ahead_at = -1
+            made = self.ahead
+            self.ahead = self.body
+            self.body = made
+            return 0
         if qp_snappy_length(stored, n) != size or size > n * SNAPPY_RATIO_MAX:
             return self.fail(b"a compressed page has another length than its header states")
-        self.new_body(size)
+        self.renew(&self.body, size)
+        if ahead and self.decompress_pair(stored, n, size):
+            return 0
         if not qp_snappy(stored, n, <uint8_t*> self.body.data, size):
             return self.fail(b"a page cannot be decompressed by snappy")
         return 0
+
+    cdef bint decompress_pair(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil:
+        """Decompress the page, whose bytes are the n at `stored`, together with the next one.
+
+        Returns False if the next one is not in the window, or is no page of the first version, or a page is damaged. Such
+        a page is looked at again when it is its turn.
+        """
+        cdef QpPage page
+        cdef const uint8_t* next_page = <const uint8_t*> self.window.data + self.begin + self.page.n_bytes
+        cdef int64_t held = self.filled - self.begin - self.page.n_bytes
+        cdef int64_t length = qp_page_header(next_page, held, &page)
+        if length <= 0 or page.type != QP_DATA_PAGE or page.n_bytes > held - length or not (
+            0 < page.n_uncompressed <= min(AHEAD_BYTES_MAX, page.n_bytes * SNAPPY_RATIO_MAX)
+        ):
+            return False
+        self.renew(&self.ahead, page.n_uncompressed)
+        if not qp_snappy_pair(
+            stored, n, <uint8_t*> self.body.data, size, next_page + length, page.n_bytes,
+            <uint8_t*> self.ahead.data, page.n_uncompressed
+        ):
+            return False
+        self.ahead_at = self.at - held + length
+        return True
 
     cdef bint fills(self, view, int64_t size) except -1:
         """Whether a page that was decompressed into `size` bytes has all of them.
@@ -231,7 +268,7 @@ cdef class PageReader:
 
     cdef int decompress_by_pyarrow(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil:
         cdef const char* made
-        self.new_body(size)
+        self.renew(&self.body, size)
         with gil:
             try:
                 view = PyMemoryView_FromMemory(<char*> stored, n, READ_FLAG)

@@ -2,7 +2,8 @@
 
 Row filters, if there are any, are asked first. For each the reader reads the filter's columns, and then goes on with the
 rows that it leaves. The other columns are read for those rows alone: pages without any are skipped, and in other pages
-only the values of those rows are decoded.
+only the values of those rows are decoded. The first batch of a row group is small, because filters that leave most of
+it are switched off.
 """
 
 from cpython.object cimport PyObject
@@ -12,7 +13,7 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.batch_reader cimport BatchReader
 from qcore_ext.data.capsule cimport PyBatch, Stream
 from qcore_ext.data.column cimport CONSTANT, Column, column_ref, column_slice, column_take
-from qcore_ext.data.row_filter cimport RowFilter, leaves_most
+from qcore_ext.data.row_filter cimport TRIAL_ROWS, RowFilter, leaves_most
 from qcore_ext.data.schema cimport Schema, type_equal
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
@@ -81,6 +82,7 @@ cdef class ParquetReader(BatchReader):
     cdef int64_t rows_left          # of the current row group
     cdef PyObject** filters_at      # owned array; the RowFilters of row_filters
     cdef int32_t n_filters
+    cdef bint is_trial              # the next batch is the first of a row group, and filters are on
     cdef int64_t rows_cut           # rows that filters dropped
     cdef int64_t n_rest             # columns of the rest that were found so far
 
@@ -124,7 +126,6 @@ cdef class ParquetReader(BatchReader):
         """Begin the next row group. Returns 0 if there is none."""
         cdef ColumnReader reader
         cdef ColumnSource* source
-        cdef int32_t at
         cdef int file
         self.end_rest()
         found = next(self.groups, None)
@@ -149,10 +150,27 @@ cdef class ParquetReader(BatchReader):
                 reader.open(account, file, group, n_rows, offset, n_bytes, n_uncompressed)
             elif source.row == NULL:
                 self.begin_rest(source, i, group)
-        for at in range(self.n_filters):
-            (<RowFilter> self.filters_at[at]).begin_group()
+        self.begin_filters()
         self.rows_left = n_rows
         return 1
+
+    cdef void begin_filters(self) noexcept nogil:
+        """Begin a row group, with the filters in the order of the time that they take to drop a row.
+
+        Reading their columns does not count: most of that is decompressing pages, which is needed in any order.
+        """
+        cdef PyObject* one
+        cdef int32_t i, k
+        self.is_trial = False
+        for i in range(self.n_filters):
+            one = self.filters_at[i]
+            (<RowFilter> one).begin_group()
+            self.is_trial |= (<RowFilter> one).is_on()
+            k = i
+            while k > 0 and (<RowFilter> self.filters_at[k - 1]).nanos_a_drop() > (<RowFilter> one).nanos_a_drop():
+                self.filters_at[k] = self.filters_at[k - 1]
+                k -= 1
+            self.filters_at[k] = one
 
     cdef int begin_rest(self, ColumnSource* source, int64_t i, group) except -1:
         """Take a column from the stream of the rest."""
@@ -193,6 +211,9 @@ cdef class ParquetReader(BatchReader):
         piece.batch = NULL
         piece.rows = NULL
         piece.n_rows = min(self.rows_left, self.batch_rows)
+        if self.is_trial:
+            piece.n_rows = min(piece.n_rows, <int64_t> TRIAL_ROWS)
+            self.is_trial = False
         try:
             if self.rest is not None:
                 piece.n_rows = self.read_rest(account, &rest)

@@ -9,7 +9,7 @@ from qcore_ext.data.column cimport (
 )
 from qcore_ext.data.load cimport column_load
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_VIEW, TYPE_NESTED, DataType, phys_width
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bitmap_bytes, is_valid
+from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_clear_missing
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, MemoryAccount, Owner, account_check, arena_new, arena_take, buffer_grow, buffer_new, buffer_unref,
@@ -84,16 +84,11 @@ cdef int append_nulls(
     ColumnStore* store, StoreColumn* column, int64_t at, const uint8_t* validity, int64_t n,
 ) except -1 nogil:
     """Clear the bits of rows at..at+n that are null in `validity`. The bits of later rows stay ones."""
-    cdef uint8_t* bits
-    cdef int64_t i
     if column.validity == NULL:
         column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
         bytes_fill(column.validity.data, 0xFF, column.validity.size, store.account)
     qc_check(bitmap_bytes(at + n) <= column.validity.size, b"the validity bits of appended rows are in the bitmap")
-    bits = <uint8_t*> column.validity.data
-    for i in range(n):
-        if not bit_get(validity, i):
-            bit_clear(bits, at + i)
+    qc_clear_missing(<uint8_t*> column.validity.data, at, validity, 0, n)
     return 0
 
 
@@ -223,22 +218,20 @@ cdef int copy_part(
     StoreColumn* column, const StoreColumn* part, int64_t at, int64_t start, int64_t n, const MemoryAccount* account,
 ) except -1 nogil:
     """Copy rows start..start+n of a part to the rows from `at` on. Validity bits that are nulls are cleared."""
-    cdef const uint8_t* bits
-    cdef uint8_t* out
-    cdef int64_t i
+    cdef int64_t done = 0
+    cdef int64_t step
     qc_check((at + n) * column.width <= column.values.size, b"the rows of a part are within the concatenated store")
     qc_check((start + n) * column.width <= part.values.size, b"a part's values have all of its rows")
     bytes_copy(
         column.values.data + at * column.width, part.values.data + start * column.width, n * column.width, account
     )
-    if part.validity != NULL:
-        bits = <const uint8_t*> part.validity.data
-        out = <uint8_t*> column.validity.data
-        for i in range(n):
-            if i % CHECK_ROWS == 0:
-                account_check(account)
-            if not bit_get(bits, start + i):
-                bit_clear(out, at + i)
+    while part.validity != NULL and done < n:
+        account_check(account)
+        step = min(n - done, <int64_t> CHECK_ROWS)
+        qc_clear_missing(
+            <uint8_t*> column.validity.data, at + done, <const uint8_t*> part.validity.data, start + done, step
+        )
+        done += step
     return 0
 
 

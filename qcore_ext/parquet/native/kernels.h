@@ -151,37 +151,7 @@ static inline void qp_set_bits(uint8_t *bits, int64_t at, int64_t n) {
     for (; i < last; i++) bits[i >> 3] |= (uint8_t) (1 << (i & 7));
 }
 
-/* Set the bits at..at+n of a bitmap, which are 0, to values of one bit. Returns the number of ones; -1 if there are
-   fewer than n values or one is above 1. */
-static int64_t qp_runs_bits(QpRuns *runs, int64_t n, uint8_t *bits, int64_t at) {
-    int64_t ones = 0;
-    while (n > 0) {
-        if (runs->left == 0 && !qp_runs_next(runs)) return -1;
-        int64_t m = n < runs->left ? n : runs->left;
-        if (!runs->packed) {
-            if (runs->value > 1) return -1;
-            if (runs->value) {
-                qp_set_bits(bits, at, m);
-                ones += m;
-            }
-        } else {
-            for (int64_t done = 0; done < m; ) {
-                int64_t from = runs->taken + done, to = at + done, k = m - done < 56 ? m - done : 56;
-                uint64_t word = (qp_load64(runs->packed + (from >> 3)) >> (from & 7)) & (((uint64_t) 1 << k) - 1);
-                qp_store64(bits + (to >> 3), qp_load64(bits + (to >> 3)) | word << (to & 7));
-                ones += __builtin_popcountll(word);
-                done += k;
-            }
-        }
-        runs->left -= m;
-        runs->taken += m;
-        at += m;
-        n -= m;
-    }
-    return ones;
-}
-
-/* The same from the obsolete encoding of levels: bits from the most significant one on, without runs. */
+/* As `bits` of QpKernels, from the obsolete encoding of levels: from the most significant bit on, without runs. */
 static inline int64_t qp_msb_bits(const uint8_t *from, int64_t first, int64_t n, uint8_t *bits, int64_t at) {
     int64_t ones = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -482,6 +452,9 @@ typedef struct {
     const char *instruction_set;    /* as QcKernels in ground/native/dispatch.h */
     /* Decode n codes. Returns how many there were. `out` has QP_SLACK bytes to spare. */
     int64_t (*codes)(QpRuns *runs, int64_t n, uint32_t *out);
+    /* Set the bits at..at+n of a bitmap, which are 0, to values of one bit. Returns the number of ones; -1 if there are
+       fewer than n values or one is above 1. */
+    int64_t (*bits)(QpRuns *runs, int64_t n, uint8_t *bits, int64_t at);
     uint32_t (*greatest)(const uint32_t *codes, int64_t n);
     /* out[i] = values[codes[i]], for values of 1, 2, 4, 8 and 16 bytes. */
     void (*gather[5])(const void *values, const uint32_t *codes, int64_t n, void *out);

@@ -4,7 +4,8 @@
 #include "kernels.h"
 
 #define QP_TABLE(set)                                                                                                \
-    {set, QP(codes), QP(greatest), {QP(gather8), QP(gather16), QP(gather32), QP(gather64), QP(gather128)},           \
+    {set, QP(codes), QP(bits), QP(greatest),                                                                         \
+     {QP(gather8), QP(gather16), QP(gather32), QP(gather64), QP(gather128)},                                         \
      {QP(spread8), QP(spread16), QP(spread32), QP(spread64), QP(spread128)},                                      \
      QP(places)}
 

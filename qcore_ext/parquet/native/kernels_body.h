@@ -63,6 +63,34 @@ static int64_t QP(codes)(QpRuns *runs, int64_t n, uint32_t *out) {
     return done;
 }
 
+static int64_t QP(bits)(QpRuns *runs, int64_t n, uint8_t *bits, int64_t at) {
+    int64_t ones = 0;
+    while (n > 0) {
+        if (runs->left == 0 && !qp_runs_next(runs)) return -1;
+        int64_t m = n < runs->left ? n : runs->left;
+        if (!runs->packed) {
+            if (runs->value > 1) return -1;
+            if (runs->value) {
+                qp_set_bits(bits, at, m);
+                ones += m;
+            }
+        } else {
+            for (int64_t done = 0; done < m; ) {
+                int64_t from = runs->taken + done, to = at + done, k = m - done < 56 ? m - done : 56;
+                uint64_t word = (qp_load64(runs->packed + (from >> 3)) >> (from & 7)) & (((uint64_t) 1 << k) - 1);
+                qp_store64(bits + (to >> 3), qp_load64(bits + (to >> 3)) | word << (to & 7));
+                ones += __builtin_popcountll(word);
+                done += k;
+            }
+        }
+        runs->left -= m;
+        runs->taken += m;
+        at += m;
+        n -= m;
+    }
+    return ones;
+}
+
 static uint32_t QP(greatest)(const uint32_t *codes, int64_t n) {
     uint32_t found = 0;
     for (int64_t i = 0; i < n; i++) found = codes[i] > found ? codes[i] : found;
