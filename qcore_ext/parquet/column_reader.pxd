@@ -51,6 +51,8 @@ cdef class ColumnReader:
     cdef bint is_integer                # values are stored as integers of 4 or 8 bytes
     cdef int64_t group_left             # rows of the row group that no page had yet
     cdef int64_t to_skip                # rows to skip before the next ones that are read
+    cdef bint is_needed                 # the column chunk probably is read, as the one before it was
+    cdef bint was_read                  # something of the column chunk was read
     cdef bint skips_pages               # a page of the column chunk was skipped
     cdef readonly int64_t pages_skipped # pages of which only the header was read
     cdef MemoryAccount* account         # borrowed

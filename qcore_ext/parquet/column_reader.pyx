@@ -83,6 +83,7 @@ cdef class ColumnReader:
         self.conversion = conversion
         self.width = width
         self.is_optional = is_optional
+        self.was_read = True
         self.is_text = self.type.id == TYPE_STRING
         self.is_integer = conversion <= CONVERT_CUT and not (
             self.type.phys == PHYS_F32 or self.type.phys == PHYS_F64
@@ -113,6 +114,8 @@ cdef class ColumnReader:
         self.page_left = 0
         self.to_skip = 0
         self.skips_pages = False
+        self.is_needed = self.was_read
+        self.was_read = False
         self.has_dictionary = False
         self.pages.open(account, file, group, start, n_bytes, n_uncompressed)
         return 0
@@ -647,6 +650,7 @@ cdef class ColumnReader:
         cdef int64_t n_valid
         qc_check((0 < m) & (m <= n), b"a column has rows, and no more than are passed")
         memset(&parts, 0, sizeof(Parts))
+        self.was_read = True
         try:
             if self.is_optional:
                 parts.bits = buffer_new(self.account, bitmap_bytes(m) + QP_SLACK)

@@ -1,5 +1,6 @@
 """The pages of one column chunk: read from the file a window at a time, and decompressed."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t
 
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount
@@ -10,6 +11,14 @@ cdef enum Codec:
     CODEC_NONE = 0
     CODEC_SNAPPY = 1
     CODEC_PYARROW = 2           # any other: pyarrow decompresses
+
+
+ctypedef struct StoredPage:
+    # A page to decompress.
+    const uint8_t* stored
+    int64_t n_bytes
+    int64_t size                # after decompression
+    int64_t at                  # offset in the file
 
 
 cdef class PageReader:
@@ -28,6 +37,7 @@ cdef class PageReader:
     cdef int64_t filled
     cdef Buffer* body                   # owned; the page that was decompressed last
     cdef Buffer* ahead                  # owned; the page that was decompressed together with it
+    cdef StoredPage first               # of find_first
     cdef int64_t ahead_at               # offset in the file of that page's compressed bytes; -1: there is none
     cdef QpPage page                    # header of the current page
     cdef int64_t body_left              # bytes of the current page, from `begin` on, some perhaps not read from the file
@@ -45,6 +55,11 @@ cdef class PageReader:
     # which the caller may take references. A body with other references is not written again. ahead: the next page
     # probably is loaded too, and may be decompressed together with this one.
     cdef int load(self, bint kept, bint ahead) except -1 nogil
+    # Called after `open`: whether the chunk begins with a long page that can be decompressed ahead. If so it is `first`,
+    # its bytes are in the window, and `ahead` has room for it.
+    cdef bint find_first(self) except -1 nogil
+    # Decompress `first` together with that of another PageReader.
+    cdef void load_first_with(self, PyObject* other) noexcept nogil
     cdef int more(self, int64_t n) except -1 nogil
     cdef void leave_page(self) noexcept nogil
     cdef int decompress(self, const uint8_t* stored, int64_t n, int64_t size, bint ahead) except -1 nogil

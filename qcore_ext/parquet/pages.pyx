@@ -4,6 +4,7 @@ The file is read by pread and not mapped, because a file that is truncated while
 """
 
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memmove, memset
@@ -12,7 +13,7 @@ from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.parquet.kernels cimport (
-    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_SLACK, QpPage, qp_page_header, qp_snappy, qp_snappy_length, qp_snappy_pair,
+    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_DICTIONARY_PAGE, QP_SLACK, QpPage, qp_page_header, qp_snappy, qp_snappy_length, qp_snappy_pair,
 )
 
 from qcore_ext.ground.error_text import show_value
@@ -27,8 +28,9 @@ cdef enum:
     HEADER_BYTES = 256          # most headers are shorter
     # Snappy's longest copies make 64 bytes of 3. A page that claims more is damaged.
     SNAPPY_RATIO_MAX = 22
-    # A page of more bytes is not decompressed before it is its turn.
-    AHEAD_BYTES_MAX = 1048576
+    # A page of more bytes is not decompressed before it is its turn, nor a shorter one with that of another column.
+    AHEAD_BYTES_MAX = 2097152
+    TOGETHER_BYTES_MIN = 32768
     # A page that claims more bytes than this must not claim more than the footer does for the whole chunk.
     FREE_BYTES = 4194304
     READ_FLAG = 0x100           # PyBUF_READ
@@ -250,6 +252,37 @@ cdef class PageReader:
             return False
         self.ahead_at = self.at - held + length
         return True
+
+    cdef bint find_first(self) except -1 nogil:
+        cdef QpPage page
+        cdef int64_t left = self.end - self.at
+        cdef int64_t length
+        if self.codec != CODEC_SNAPPY or left < TOGETHER_BYTES_MIN // SNAPPY_RATIO_MAX:
+            return False
+        self.more(min(left, <int64_t> HEADER_BYTES))
+        length = qp_page_header(<const uint8_t*> self.window.data + self.begin, self.filled - self.begin, &page)
+        if length <= 0 or (page.type != QP_DATA_PAGE and page.type != QP_DICTIONARY_PAGE) or (
+            length + page.n_bytes > left
+            or not TOGETHER_BYTES_MIN <= page.n_uncompressed <= min(AHEAD_BYTES_MAX, page.n_bytes * SNAPPY_RATIO_MAX)
+        ):
+            return False
+        self.more(length + page.n_bytes)
+        self.renew(&self.ahead, page.n_uncompressed)
+        self.first.stored = <const uint8_t*> self.window.data + self.begin + length
+        self.first.n_bytes = page.n_bytes
+        self.first.size = page.n_uncompressed
+        self.first.at = self.at - (self.filled - self.begin) + length
+        return True
+
+    cdef void load_first_with(self, PyObject* other) noexcept nogil:
+        # If one of them is damaged, that is found when it is its turn.
+        if qp_snappy_pair(
+            self.first.stored, self.first.n_bytes, <uint8_t*> self.ahead.data, self.first.size,
+            (<PageReader> other).first.stored, (<PageReader> other).first.n_bytes,
+            <uint8_t*> (<PageReader> other).ahead.data, (<PageReader> other).first.size
+        ):
+            self.ahead_at = self.first.at
+            (<PageReader> other).ahead_at = (<PageReader> other).first.at
 
     cdef bint fills(self, view, int64_t size) except -1:
         """Whether a page that was decompressed into `size` bytes has all of them.

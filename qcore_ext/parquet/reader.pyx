@@ -82,6 +82,7 @@ cdef class ParquetReader(BatchReader):
     cdef int64_t rows_left          # of the current row group
     cdef PyObject** filters_at      # owned array; the RowFilters of row_filters
     cdef int32_t n_filters
+    cdef bint is_first              # no row of the row group was read
     cdef bint is_trial              # the next batch is the first of a row group, and filters are on
     cdef int64_t rows_cut           # rows that filters dropped
     cdef int64_t n_rest             # columns of the rest that were found so far
@@ -151,6 +152,7 @@ cdef class ParquetReader(BatchReader):
             elif source.row == NULL:
                 self.begin_rest(source, i, group)
         self.begin_filters()
+        self.is_first = True
         self.rows_left = n_rows
         return 1
 
@@ -208,6 +210,9 @@ cdef class ParquetReader(BatchReader):
         """Read the next rows of the row group. *out remains NULL if filters leave none."""
         cdef Piece piece
         cdef Batch* rest = NULL
+        if self.is_first:
+            self.is_first = False
+            self.load_first_pages()
         piece.batch = NULL
         piece.rows = NULL
         piece.n_rows = min(self.rows_left, self.batch_rows)
@@ -229,6 +234,24 @@ cdef class ParquetReader(BatchReader):
             batch_unref(piece.batch)
             buffer_unref(piece.rows)
         self.rows_left -= piece.n_rows
+        return 0
+
+    cdef int load_first_pages(self) except -1 nogil:
+        """Decompress the first pages of the columns, two columns at a time. Large dictionaries are such pages."""
+        cdef PyObject* waiting = NULL
+        cdef PyObject* reader
+        cdef int32_t i
+        for i in range(self.schema.n_fields):
+            reader = self.columns[i].reader
+            if reader == NULL or self.columns[i].rest >= 0 or not (<ColumnReader> reader).is_needed:
+                continue
+            if not (<ColumnReader> reader).pages.find_first():
+                continue
+            if waiting != NULL:
+                (<ColumnReader> waiting).pages.load_first_with(<PyObject*> (<ColumnReader> reader).pages)
+                waiting = NULL
+            else:
+                waiting = reader
         return 0
 
     cdef int64_t read_rest(self, MemoryAccount* account, Batch** out) except -1 nogil:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from oracle import assert_same_rows
+from qcore.connectors.base import FileSplit
+from qcore.connectors.files import FileTable
+from qcore.connectors.parquet.native import NativeStream
 from qcore.errors import ExecutionError
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.basic.scan import TableScan
 from qcore_ext.data.schema import Schema
+from qcore_ext.flow.drift import Drift
 from qcore_ext.flow.split_queue import SplitQueue
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import run_chain
+from qcore_testing.units import GivenRows
 from random_tables import ALL_TYPES, SIZES, random_table
 
 
@@ -141,3 +149,54 @@ def test_a_failure_to_close_surfaces() -> None:
 def test_an_object_that_is_no_stream_is_an_error() -> None:
     with pytest.raises(ExecutionError, match="reading split 17"):
         scan([17], DECLARED)
+
+
+class Readable:
+    """A Parquet file as TableScan takes it: the engine's decoder."""
+
+    def __init__(self, path: Path) -> None:
+        table = FileTable(str(path))
+        self.stream = table.open(FileSplit(str(path)), tuple(table.schema.names), None, 1000)
+        assert isinstance(self.stream, NativeStream)
+        self.batch_reader = self.stream.batch_reader
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+@pytest.mark.parametrize("declared", ["same", "another order"])
+def test_row_filters_are_given_to_readers_of_the_declared_schema(tmp_path: Path, declared: str) -> None:
+    """SPEC P1: columns of a filter are positions in the declared schema. Filters are closed when the splits end."""
+    table = pa.table({"a": range(10_000), "b": range(10_000)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    schema = table.schema if declared == "same" else pa.schema(list(reversed(table.schema)))
+    filter = GivenRows([0], lambda n: np.arange(0, n, 10, dtype=np.uint32))
+    queue = SplitQueue("1")
+    queue.add(1)
+    queue.add(2)
+    queue.no_more()
+    scan = TableScan(
+        "1", Account(), queue, Schema(schema), lambda _: Readable(tmp_path / "t.parquet"), 1000, Drift.DRIFT_WITHIN, [filter]
+    )
+    batches = run_chain([scan])
+    assert sum(batch.num_rows for batch in batches) == 2 * (1000 if declared == "same" else 10_000)
+    assert scan.stats_snapshot()["extent"]["rows_cut"] == (18_000 if declared == "same" else 0)
+    assert filter.is_closed
+
+
+def test_row_filters_are_closed_with_a_scan_that_stops_early(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": range(10_000)}), tmp_path / "t.parquet")
+    filter = GivenRows([], lambda n: np.arange(0, n, 10, dtype=np.uint32))
+    queue = SplitQueue("1")
+    queue.add(1)
+    queue.no_more()
+    scan = TableScan(
+        "1",
+        Account(),
+        queue,
+        Schema(pa.schema([("a", pa.int64())])),
+        lambda _: Readable(tmp_path / "t.parquet"),
+        row_filters=[filter],
+    )
+    assert sum(batch.num_rows for batch in run_chain([scan, Limit("2", Account(), LimitState(10))])) == 10
+    assert filter.is_closed

@@ -35,6 +35,36 @@ def test_bytes_compressed_by_pyarrow_are_decompressed(size: int) -> None:
             assert snappy_decompress(codec.compress(text, asbytes=True), size) == text, name
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_two_texts_at_a_time(size: int) -> None:
+    rng = random.Random(size)
+    codec = pa.Codec("snappy")
+    for _ in range(5):
+        for other_size in (0, 1, 61, 3000, 70_000):
+            pairs = zip(texts(size, rng).values(), reversed(texts(other_size, rng).values()), strict=True)
+            for text, other in pairs:
+                packed = [codec.compress(one, asbytes=True) for one in (text, other)]
+                assert snappy_decompress(packed[0], size, packed[1], other_size) == (text, other)
+
+
+def test_one_of_two_texts_is_damaged() -> None:
+    rng = random.Random(3)
+    codec = pa.Codec("snappy")
+    n_damaged = 0
+    for size in (40, 500, 5000) * 100:
+        text = texts(size, rng)["words"]
+        good = codec.compress(text, asbytes=True)
+        at = rng.randrange(len(good))
+        bad = good[:at] + bytes([good[at] ^ 1 << rng.randrange(8)]) + good[at + 1 :]
+        alone = snappy_decompress(bad, size)
+        n_damaged += alone is None
+        both = None if alone is None else (text, alone)
+        assert snappy_decompress(good, size, bad, size) == both
+        assert snappy_decompress(bad, size, good, size) == (None if both is None else both[::-1])
+        assert snappy_decompress(good, size, good, size - 1) is None
+    assert n_damaged > 50
+
+
 @pytest.mark.parametrize("period", range(1, 70))
 def test_copies_that_overlap_themselves(period: int) -> None:
     """A copy repeats the preceding bytes: lengths 1 to 64, periods of 2, 3 and 5 bytes."""

@@ -200,7 +200,15 @@ def test_a_scan_tells_how_much_of_its_files_it_read(tmp_path: Path) -> None:
     build = numbers(range(41_000, 42_000))
     joined = tell_choice("select sum(v) as s from t join b on t.k = b.k where t.k < 50000", "Scan t ", t=path, b=build)
     assert joined == (
-        "1 of 10 row groups, 0.2 of 1.6 MB; keys of joins and the filter left out 40,000 rows when splits were opened"
+        "1 of 10 row groups, 0.2 of 1.6 MB; keys of joins and the filter left out 40,000 rows when splits were opened, "
+        "dropped 9,000 rows before other columns were read"
+    )
+    pages = {"use_dictionary": False, "data_page_size": 1, "write_batch_size": 1000, "compression": "none"}
+    pq.write_table(rows, path, row_group_size=50_000, **pages)
+    behind = tell_choice("select sum(v) as s from t where k in (30500, 70001)", "Scan t ", t=path)
+    assert behind == (
+        "2 of 2 row groups, 1.6 of 1.6 MB; keys of joins and the filter dropped 99,998 rows before other columns were "
+        "read, skipped 50 pages"
     )
 
 

@@ -14,6 +14,7 @@ from qcore_ext.data.take cimport log2_of, scatter_runs
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_load
+from qcore_ext.ground.bitmap cimport qc_clear_missing, qc_gather_bits
 from qcore_ext.ground.dispatch cimport simd_kernels, sorting_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
@@ -60,6 +61,29 @@ cdef class GivenRows(RowFilter):
 
     cdef void close(self) noexcept nogil:
         self.is_closed = True
+
+
+def gather_bits(const uint8_t[::1] bits, const uint32_t[::1] rows):
+    """Call qc_gather_bits. Returns the words as bytes."""
+    cdef int64_t n = len(rows)
+    out = bytearray((n + 63) // 64 * 8)
+    cdef uint8_t[::1] view = out
+    if n > 0:
+        qc_gather_bits(&bits[0], &rows[0], n, &view[0])
+    return bytes(out)
+
+
+def clear_missing(const uint8_t[::1] out, int64_t at, const uint8_t[::1] bits, int64_t start, int64_t n):
+    """Call qc_clear_missing with a copy of `out`, and return that. Of `bits` a copy of exactly its size is read."""
+    cdef uint8_t* source = <uint8_t*> malloc(len(bits))
+    changed = bytearray(out)
+    cdef uint8_t[::1] view = changed
+    try:
+        memcpy(source, &bits[0], len(bits))
+        qc_clear_missing(&view[0], at, source, start, n)
+    finally:
+        free(source)
+    return bytes(changed)
 
 
 def release_arrow():
