@@ -29,7 +29,13 @@ from qcore.lowering.nested_values import DecodedValues, EncodedValues, HeldTypes
 from qcore.lowering.recursion import OrderedUnion
 from qcore.lowering.retyping import Programs
 from qcore.lowering.runtime_filters import (
-    KeyBound, KeyFilters, ScanKeys, key_bounds, row_filters, scan_conditions, scan_keys,
+    KeyBound,
+    KeyFilters,
+    ScanKeys,
+    key_bounds,
+    row_filters,
+    scan_conditions,
+    scan_keys,
 )
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
@@ -78,6 +84,10 @@ def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa
 def _stored_rows(scan: p.Scan) -> StoredRows | None:
     """The rows of a table in memory as drivers read them without the GIL; None if splits must be opened."""
     return scan.source.stored_rows(scan.columns) if isinstance(scan.source, StoredTable) else None
+
+
+def predicate_programs(predicate: Expr, declared: pa.Schema) -> Programs:
+    return Programs(lambda schema: compile_predicate(predicate, schema), [predicate], declared)
 
 
 class Lowering:
@@ -155,7 +165,8 @@ class Lowering:
         schema = Schema(held)
         drift = Drift.DRIFT_WITHIN if node.on_schema_change == "evolve" else Drift.DRIFT_NONE
         stored = isinstance(node.source, StoredTable)
-        conditions = [] if stored else [(at, self._condition(expr, held)) for at, expr in scan_conditions(node)]
+        found = [] if stored else scan_conditions(node)
+        conditions = [(columns, self._part_of(predicate_programs(expr, held))) for columns, expr in found]
         # Lowering the joins above the scan adds to them.
         keys = [] if stored else self._scan_keys.setdefault(node.id, [])
 
@@ -215,12 +226,9 @@ class Lowering:
 
     # --- one input, no state shared ---
 
-    def _condition(self, predicate: Expr, declared: pa.Schema) -> int:
-        return self._programs(lambda schema: compile_predicate(predicate, schema), [predicate], declared)
-
     def filter(self, node: p.Filter) -> Pipeline:
         pipeline = self.lower(node.child)
-        programs = self._condition(node.predicate, node.child.schema)
+        programs = self._part_of(predicate_programs(node.predicate, node.child.schema))
         pipeline.add(node.id, lambda driver, run: Filter(node.id, run.memory, run.parts[programs]))
         return pipeline
 
@@ -478,7 +486,7 @@ class Lowering:
             predicate = node.condition
             stored += [name for name in sorted(column_names(predicate)) if name in build.schema.names]
             pairs = pa.schema([*probe.schema, *build.schema])
-            condition = self._condition(predicate, pairs)
+            condition = self._part_of(predicate_programs(predicate, pairs))
         self._close_build(build_pipeline, node.id, bridge, list(build_keys or ()), list(dict.fromkeys(stored)))
         # A join without keys is a nested-loop join: every build row is a candidate for every probe row.
         keys = list(probe_keys or ())

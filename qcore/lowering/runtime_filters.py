@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
@@ -84,18 +83,18 @@ def scan_keys(kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int) ->
 
 
 def scan_conditions(scan: p.Scan) -> list[tuple[tuple[int, ...], Expr]]:
-    """The conjuncts of a scan's filter by the columns that they read: their positions, and a condition over the source's
-    own names.
+    """The conjuncts of a scan's filter by the columns that they read: the columns' positions, and a condition over the
+    source's own names.
     """
     groups: dict[frozenset[str], list[Expr]] = {}
     for part in [] if scan.filter is None else conjuncts(scan.filter):
-        names = column_names(part)
-        groups.setdefault(next((held for held in groups if names <= held), names), []).append(part)
+        names = next((held for held in groups if column_names(part) <= held), column_names(part))
+        groups.setdefault(names, []).append(part)
     held = {name: col(held) for name, held in zip(scan.schema.names, scan.columns, strict=True)}
     return [
-        (tuple(sorted(map(scan.schema.names.index, names))), substitute(conjunction(parts), held))
+        (tuple(sorted(map(scan.schema.names.index, names))), substitute(condition, held))
         for names, parts in groups.items()
-        if names
+        if names and (condition := conjunction(parts)) is not None
     ]
 
 
@@ -108,11 +107,16 @@ def row_filters(
     from qcore_ext.compute.condition_filter import ConditionFilter
     from qcore_ext.join.build_key_filter import BuildKeyFilter
 
-    columns = [columns for columns, _ in conditions] + [one.columns for one in keys]
-    read = list(accumulate(map(set, columns), set.union))
-    made: list[RowFilter] = [ConditionFilter(positions, run.parts[part]) for positions, part in conditions]
-    made += [BuildKeyFilter(one.columns, run.parts[one.bridge]) for one in keys]
-    return [one for one, seen in zip(made, read, strict=True) if len(seen) < len(scan.columns)]
+    made: list[tuple[tuple[int, ...], RowFilter]] = [
+        *((columns, ConditionFilter(columns, run.parts[part])) for columns, part in conditions),
+        *((one.columns, BuildKeyFilter(one.columns, run.parts[one.bridge])) for one in keys),
+    ]
+    filters, read = [], set[int]()
+    for columns, one in made:
+        read.update(columns)
+        if len(read) < len(scan.columns):
+            filters.append(one)
+    return filters
 
 
 @record(frozen=True)

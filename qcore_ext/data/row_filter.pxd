@@ -34,8 +34,8 @@ cdef class RowFilter:
     # batch are there; the others are NULL.
     cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil
     cdef void close(self) noexcept nogil
-    # For a reader: select with measurements, whether to ask the filter now, the time that it takes to drop a row, and that
-    # the next row group begins.
+    # For a reader: select with measurements, whether to ask the filter now, the time that it takes to drop a row, and
+    # that the next row group begins.
     cdef int64_t choose(self, Batch* batch, Buffer** selection) except -1 nogil
     cdef double nanos_a_drop(self) noexcept nogil
     cdef bint is_on(self) noexcept nogil

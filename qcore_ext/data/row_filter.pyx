@@ -1,9 +1,9 @@
 """Drops rows of a source before their other columns are read.
 
 Operators above the source drop the same rows again, so a filter may leave any of them: for a batch, for a row group, or
-because a row fails in a way that an operator must report. A filter that leaves most rows is switched off, because asking
-it costs more than reading the rows. It is tried again some row groups later, because the rows of a file may be sorted.
-Each time that it leaves most rows again, it stays off for twice as many.
+because a row fails in a way that an operator must report. A filter that leaves most rows is switched off, because it
+costs more than it saves. It is tried again some row groups later, because the rows of a file may be sorted. Each time
+that it leaves most rows again it stays off for twice as many.
 """
 
 from libc.stdint cimport int32_t, int64_t

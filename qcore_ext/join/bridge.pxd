@@ -88,7 +88,7 @@ cdef class JoinBridge:
     # Returns the BuildState. If it is BUILD_PENDING `token` will be fired. If it is BUILD_PUBLISHED *table is a new
     # reference.
     cdef int poll_table(self, WaitToken* token, JoinTable** table) except -1 nogil
-    # A new reference to the table if it is published and probe drivers are left, else NULL. For callers of neither side.
+    # A new reference to the table if it is published and probe drivers are left, else NULL. Any thread may call it.
     cdef JoinTable* peek_table(self) noexcept nogil
     cdef void leave_probe(self, Membership* member) noexcept nogil
     # Returns True if all probe drivers have left. Otherwise `token` will be fired.

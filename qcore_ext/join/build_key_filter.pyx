@@ -14,7 +14,7 @@ from qcore_ext.data.schema cimport CSchema, DataType, Schema
 from qcore_ext.ground.check cimport qc_check_selection
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, MemoryAccount, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
+    Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.join.bridge cimport JoinBridge
 from qcore_ext.join.table cimport join_lookup_close, join_lookup_open, join_table_find

@@ -54,7 +54,7 @@ cdef class ColumnReader:
     cdef bint is_needed                 # the column chunk probably is read, as the one before it was
     cdef bint was_read                  # something of the column chunk was read
     cdef bint skips_pages               # a page of the column chunk was skipped
-    cdef readonly int64_t pages_skipped # pages of which only the header was read
+    cdef readonly int64_t pages_skipped     # pages of which only the header was read
     cdef MemoryAccount* account         # borrowed
     # The dictionary of the column chunk.
     cdef bint has_dictionary

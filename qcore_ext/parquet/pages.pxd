@@ -40,7 +40,7 @@ cdef class PageReader:
     cdef StoredPage first               # of find_first
     cdef int64_t ahead_at               # offset in the file of that page's compressed bytes; -1: there is none
     cdef QpPage page                    # header of the current page
-    cdef int64_t body_left              # bytes of the current page, from `begin` on, some perhaps not read from the file
+    cdef int64_t body_left              # bytes of the current page from `begin` on; some may not be in the window
     cdef const uint8_t* levels          # after load: definition levels of a v2 page, else NULL
     cdef const uint8_t* levels_end
     cdef const uint8_t* values          # after load: the page's bytes, for v1 with its levels
@@ -48,14 +48,13 @@ cdef class PageReader:
 
     cdef void open(self, MemoryAccount* account, int file, int64_t group, int64_t start, int64_t n_bytes,
                    int64_t n_uncompressed) noexcept nogil
-    # Read the next header. False at the end of the chunk. The page before need not have been loaded; then its bytes are
-    # not read.
+    # Read the next header. False at the end of the chunk. If the page before was not loaded, its bytes are not read.
     cdef bint next_page(self) except -1 nogil
     # Make `values` point to the page's bytes, followed by QP_SLACK readable ones. kept: the bytes must be in `body`, to
     # which the caller may take references. A body with other references is not written again. ahead: the next page
     # probably is loaded too, and may be decompressed together with this one.
     cdef int load(self, bint kept, bint ahead) except -1 nogil
-    # Called after `open`: whether the chunk begins with a long page that can be decompressed ahead. If so it is `first`,
+    # Called after `open`: whether the chunk begins with a long page to decompress before its turn. If so it is `first`,
     # its bytes are in the window, and `ahead` has room for it.
     cdef bint find_first(self) except -1 nogil
     # Decompress `first` together with that of another PageReader.

@@ -13,7 +13,8 @@ from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, account_check, buffer_new, buffer_unref
 from qcore_ext.parquet.kernels cimport (
-    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_DICTIONARY_PAGE, QP_SLACK, QpPage, qp_page_header, qp_snappy, qp_snappy_length, qp_snappy_pair,
+    QP_DATA_PAGE, QP_DATA_PAGE_V2, QP_DICTIONARY_PAGE, QP_SLACK, QpPage, qp_page_header, qp_snappy, qp_snappy_length,
+    qp_snappy_pair,
 )
 
 from qcore_ext.ground.error_text import show_value
@@ -233,8 +234,8 @@ cdef class PageReader:
     cdef bint decompress_pair(self, const uint8_t* stored, int64_t n, int64_t size) except -1 nogil:
         """Decompress the page, whose bytes are the n at `stored`, together with the next one.
 
-        Returns False if the next one is not in the window, or is no page of the first version, or a page is damaged. Such
-        a page is looked at again when it is its turn.
+        Returns False if the next one is not in the window, is no page of the first version, or if one of them is
+        damaged. They are looked at again when it is their turn.
         """
         cdef QpPage page
         cdef const uint8_t* next_page = <const uint8_t*> self.window.data + self.begin + self.page.n_bytes

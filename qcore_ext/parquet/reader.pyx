@@ -1,9 +1,9 @@
 """Reads columns of row groups of one Parquet file as batches.
 
-Row filters, if there are any, are asked first. For each the reader reads the filter's columns, and then goes on with the
-rows that it leaves. The other columns are read for those rows alone: pages without any are skipped, and in other pages
-only the values of those rows are decoded. The first batch of a row group is small, because filters that leave most of
-it are switched off.
+Row filters, if there are any, are asked first. For each the reader reads the filter's columns, and goes on with the
+rows that it leaves. The other columns are read for those rows alone. Pages without any are skipped. In other pages only
+the values of those rows are decoded. The first batch of a row group is small, because filters that leave most of it are
+switched off.
 """
 
 from cpython.object cimport PyObject
@@ -15,7 +15,6 @@ from qcore_ext.data.capsule cimport PyBatch, Stream
 from qcore_ext.data.column cimport CONSTANT, Column, column_ref, column_slice, column_take
 from qcore_ext.data.row_filter cimport TRIAL_ROWS, RowFilter, leaves_most
 from qcore_ext.data.schema cimport Schema, type_equal
-from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, struct_free, struct_new,
 )

@@ -176,7 +176,14 @@ def test_row_filters_are_given_to_readers_of_the_declared_schema(tmp_path: Path,
     queue.add(2)
     queue.no_more()
     scan = TableScan(
-        "1", Account(), queue, Schema(schema), lambda _: Readable(tmp_path / "t.parquet"), 1000, Drift.DRIFT_WITHIN, [filter]
+        "1",
+        Account(),
+        queue,
+        Schema(schema),
+        lambda _: Readable(tmp_path / "t.parquet"),
+        1000,
+        Drift.DRIFT_WITHIN,
+        [filter],
     )
     batches = run_chain([scan])
     assert sum(batch.num_rows for batch in batches) == 2 * (1000 if declared == "same" else 10_000)

@@ -18,7 +18,14 @@ from oracle import assert_same_rows
 from qcore.errors import ExecutionError
 from random_tables import random_table
 
-TYPES = {"i": pa.int32(), "l": pa.int64(), "d": pa.decimal128(12, 2), "s": pa.string(), "b": pa.bool_(), "v": pa.int64()}
+TYPES = {
+    "i": pa.int32(),
+    "l": pa.int64(),
+    "d": pa.decimal128(12, 2),
+    "s": pa.string(),
+    "b": pa.bool_(),
+    "v": pa.int64(),
+}
 # By condition, whether rows are dropped before other columns are read.
 CONDITIONS = {
     "i = 3": True,
@@ -65,21 +72,21 @@ def test_rows_of_conditions(condition: str, threads: int, path: str, duck: duckd
     assert figures["rows_cut"] <= 30_000 - actual.num_rows
 
 
-def written(path: Path, texts: list[Any]) -> str:
+def write_texts(path: Path, texts: list[Any]) -> str:
     pq.write_table(pa.table({"s": texts, "i": range(len(texts)), "v": range(len(texts))}), path)
     return str(path)
 
 
 def test_a_row_that_fails_is_reported_by_the_filter(tmp_path: Path) -> None:
     """The error has the operator of the plan, as without a row filter."""
-    path = written(tmp_path / "t.parquet", ["1"] * 2000 + ["no number"] + ["2"] * 3000)
+    path = write_texts(tmp_path / "t.parquet", ["1"] * 2000 + ["no number"] + ["2"] * 3000)
     with pytest.raises(ExecutionError, match="Filter") as raised:
         qcore.sql("select v from t where s::int = 2", {"t": path}).to_arrow()
     assert "no number" in str(raised.value)
 
 
 def test_a_row_that_fails_but_is_excluded_is_no_error(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.parquet", [str(i % 40) if i % 7 else "no number" for i in range(20_000)])
+    path = write_texts(tmp_path / "t.parquet", [str(i % 40) if i % 7 else "no number" for i in range(20_000)])
     text = "select v from t where s::int = 12 and s <> 'no number' and i > 10"
     expected = [i for i in range(11, 20_000) if i % 7 and i % 40 == 12]
     assert sorted(qcore.sql(text, {"t": path}).to_arrow()["v"].to_pylist()) == expected
@@ -87,7 +94,7 @@ def test_a_row_that_fails_but_is_excluded_is_no_error(tmp_path: Path) -> None:
 
 def test_conditions_over_columns_of_other_names(tmp_path: Path) -> None:
     """The scan reads the source's names, the filter those of the query."""
-    path = written(tmp_path / "t.parquet", ["x"] * 5000)
+    path = write_texts(tmp_path / "t.parquet", ["x"] * 5000)
     text = "select a.v + b.v as w from t as a join t as b on a.i = b.i where a.i < 10 and b.i > 5"
     result = qcore.sql(text, {"t": path})
     assert sorted(result.to_arrow()["w"].to_pylist()) == [12, 14, 16, 18]
@@ -95,7 +102,7 @@ def test_conditions_over_columns_of_other_names(tmp_path: Path) -> None:
 
 
 def test_no_filter_without_another_column(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.parquet", ["x"] * 5000)
+    path = write_texts(tmp_path / "t.parquet", ["x"] * 5000)
     result = qcore.sql("select i from t where i < 10", {"t": path})
     assert result.to_arrow().num_rows == 10
     assert scan_figures(result)["rows_cut"] == 0

@@ -17,7 +17,7 @@ GROUP_ROWS = 5000
 class Groups:
     """Leaves all rows of some row groups, and of the others the first one each time that it is asked.
 
-    `asked_in` has the row groups in which it must be asked, in order: twice if it stays on, for 4,096 rows and the rest.
+    `asked_in` has the row groups in which it must be asked, in order: if it stays on, for 4,096 rows and for the rest.
     """
 
     def __init__(self, all_of: set[int], asked_in: list[int]) -> None:
@@ -83,9 +83,11 @@ def test_no_row_is_left(tmp_path: Path) -> None:
     def none(n_rows: int) -> np.ndarray:
         return np.arange(1 if asked else 0, dtype=np.uint32)
 
-    def noted(n_rows: int) -> np.ndarray:
+    def note(n_rows: int) -> np.ndarray:
         asked.append(n_rows)
         return np.arange(1, dtype=np.uint32)
 
-    assert read_natively(tmp_path / "t.parquet", 400, filters=[GivenRows([1], none), GivenRows([0], noted)]).num_rows == 0
+    assert (
+        read_natively(tmp_path / "t.parquet", 400, filters=[GivenRows([1], none), GivenRows([0], note)]).num_rows == 0
+    )
     assert not asked

@@ -8,11 +8,11 @@ import pytest
 from qcore_testing.units import clear_missing, gather_bits
 
 
-def packed(bits: np.ndarray) -> np.ndarray:
+def pack(bits: np.ndarray) -> np.ndarray:
     return np.packbits(bits, bitorder="little")
 
 
-def unpacked(data: bytes) -> np.ndarray:
+def unpack(data: bytes) -> np.ndarray:
     return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(bool)
 
 
@@ -21,7 +21,7 @@ def test_bits_of_rows(n: int) -> None:
     rng = np.random.default_rng(n)
     bits = rng.random(3001) < 0.7
     rows = rng.integers(0, 3001, n).astype(np.uint32)
-    found = unpacked(gather_bits(packed(bits), rows))
+    found = unpack(gather_bits(pack(bits), rows))
     assert (found[:n] == bits[rows]).all()
     assert found[n:].all()
 
@@ -34,6 +34,6 @@ def test_bits_that_are_cleared_where_others_are() -> None:
                 bits, before = rng.random(start + n) < 0.6, rng.random(at + n + 9) < 0.8
                 expected = before.copy()
                 expected[at : at + n] &= bits[start:]
-                given = packed(bits) if len(bits) else np.zeros(1, np.uint8)
-                found = unpacked(clear_missing(packed(before), at, given, start, n))
+                given = pack(bits) if len(bits) else np.zeros(1, np.uint8)
+                found = unpack(clear_missing(pack(before), at, given, start, n))
                 assert (found[: len(before)] == expected).all(), (at, start, n)

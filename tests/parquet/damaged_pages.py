@@ -1,6 +1,7 @@
 """python -m parquet.damaged_pages variant first last folder: files with damaged pages, one for each seed.
 
-Each is read whole, and in part. Prints how often it was read and how often that gave an error of qcore. Any other error ends the process.
+Each is read whole, and in part. Prints how often that gave rows, and how often an error of qcore. Any other error ends
+the process.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from qcore_testing.units import GivenRows
 
 from qcore.connectors.base import FileSplit
 from qcore.connectors.files import FileTable
 from qcore.connectors.parquet.native import NativeStream
 from qcore_ext.data.row_filter import RowFilter
 from qcore_ext.ground.memory import Account
+from qcore_testing.units import GivenRows
 
 
 def read_natively(

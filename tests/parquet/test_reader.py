@@ -203,7 +203,9 @@ def test_filters_over_constants_and_beside_columns_of_pyarrow(tmp_path: Path) ->
 def test_large_dictionaries_of_several_columns(tmp_path: Path) -> None:
     """Their pages are decompressed two at a time. A damaged one is reported for its own column."""
     n = 40_000
-    columns = {name: pa.array([(i * 7919 + shift) % 9001 * 1_000_003 for i in range(n)]) for shift, name in enumerate("abc")}
+    columns = {
+        name: pa.array([(i * 7919 + shift) % 9001 * 1_000_003 for i in range(n)]) for shift, name in enumerate("abc")
+    }
     table = pa.table(columns | {"s": [f"the text {i % 3000}" for i in range(n)]})
     path = tmp_path / "t.parquet"
     pq.write_table(table, path, row_group_size=n // 2)

@@ -9,6 +9,7 @@ from qcore_ext.data.row_filter import RowFilter
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
 
+@disjoint_base
 class GivenRows(RowFilter):
     is_closed: bool
     def __init__(self, columns: Sequence[int], choose: Callable[[int], np.ndarray]) -> None: ...
