@@ -29,6 +29,7 @@ cdef class ConditionFilter(RowFilter):
 
     cdef bint open(self, Account memory, Schema schema) except -1:
         cdef Program program
+        self.account = memory.account
         if self.compile is not None:
             program = self.compile(schema)
             self.compile = None
@@ -41,5 +42,6 @@ cdef class ConditionFilter(RowFilter):
         return self.evaluator.select(batch, selection)
 
     cdef void close(self) noexcept nogil:
+        RowFilter.close(self)
         if self.evaluator is not None:
             self.evaluator.close()

@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t
 from qcore_ext.data.column cimport Column
 from qcore_ext.data.row_filter cimport RowFilter
 from qcore_ext.data.schema cimport CSchema
-from qcore_ext.ground.memory cimport MemoryAccount
 from qcore_ext.join.bridge cimport JoinBridge
 from qcore_ext.join.table cimport JoinLookup, JoinTable
 
@@ -15,6 +14,5 @@ cdef class BuildKeyFilter(RowFilter):
     cdef JoinTable* table           # owned; NULL before the filter is open
     cdef JoinLookup lookup
     cdef Column** keys              # owned array; borrowed columns of the current batch
-    cdef MemoryAccount* account     # borrowed
 
     cdef bint has_types_of(self, const CSchema* schema) noexcept nogil

@@ -93,6 +93,7 @@ cdef class BuildKeyFilter(RowFilter):
         return found
 
     cdef void close(self) noexcept nogil:
+        RowFilter.close(self)
         join_lookup_close(&self.lookup)
         owner_unref(<Owner*> self.table)
         self.table = NULL

@@ -34,7 +34,7 @@ class Groups:
 def read_groups(path: Path, n_groups: int, all_of: set[int], asked_in: list[int], rows: int = GROUP_ROWS) -> list[int]:
     """Read a file and return how many rows of each row group were left."""
     table = pa.table({"a": np.repeat(np.arange(n_groups), rows), "b": np.arange(n_groups * rows)})
-    pq.write_table(table, path, row_group_size=rows)
+    pq.write_table(table, path, row_group_size=rows, use_dictionary=False)
     groups = Groups(all_of, asked_in)
     found = read_natively(path, rows, filters=[GivenRows([0], groups.choose)])
     assert groups.asked == len(asked_in)

@@ -7,38 +7,49 @@ static void QP(unpack_some)(const uint8_t *packed, int64_t first, int64_t n, int
     for (int64_t i = 0; i < n; i++, bit += width) out[i] = (uint32_t) ((qp_load64(packed + (bit >> 3)) >> (bit & 7)) & mask);
 }
 
-/* n values from value `first` on, which is the first of a group of 8. Writes whole groups. */
-static void QP(unpack)(const uint8_t *packed, int64_t first, int64_t n, int width, uint32_t *out) {
-    const uint8_t *p = packed + first / 8 * width;
 #if defined(QP_AVX2)
-    /* A value and the bits before it in its first byte fit 32 bits: one shuffle and one shift for 8 values. */
-    if (width <= 25) {
-        uint8_t bytes[32];
-        uint32_t shifts[8];
-        const int second = width / 2;       /* first byte of the values 4 to 7 */
-        for (int i = 0; i < 8; i++) {
-            int bit = i * width - (i < 4 ? 0 : 8 * second);
-            for (int k = 0; k < 4; k++) bytes[4 * i + k] = (uint8_t) ((bit >> 3) + k);
-            shifts[i] = (uint32_t) (bit & 7);
-        }
-        const __m256i order = _mm256_loadu_si256((const __m256i *) bytes);
-        const __m256i shift = _mm256_loadu_si256((const __m256i *) shifts);
-        const __m256i mask = _mm256_set1_epi32((int) (((uint32_t) 1 << width) - 1));
-        for (int64_t i = 0; i < n; i += 8, p += width) {
-            __m256i both = _mm256_inserti128_si256(
-                _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p)),
-                _mm_loadu_si128((const __m128i *) (p + second)), 1);
-            __m256i words = _mm256_srlv_epi32(_mm256_shuffle_epi8(both, order), shift);
-            _mm256_storeu_si256((__m256i *) (out + i), _mm256_and_si256(words, mask));
-        }
-        return;
+/* How 8 values of a width are unpacked: a value and the bits before it in its first byte fit 32 bits, so that one shuffle
+   and one shift suffice. It is made once for all runs of a call, because many runs are short. */
+typedef struct {
+    __m256i order, shift, mask;
+    int second;         /* first byte of the values 4 to 7 */
+} QP(Unpacking);
+
+#define QP_WIDTH_MAX 25
+
+static inline void QP(begin_unpacking)(QP(Unpacking) *how, int width) {
+    uint8_t bytes[32];
+    uint32_t shifts[8];
+    how->second = width / 2;
+    for (int i = 0; i < 8; i++) {
+        int bit = i * width - (i < 4 ? 0 : 8 * how->second);
+        for (int k = 0; k < 4; k++) bytes[4 * i + k] = (uint8_t) ((bit >> 3) + k);
+        shifts[i] = (uint32_t) (bit & 7);
     }
-#endif
-    for (int64_t i = 0; i < n; i += 8, p += width) QP(unpack_some)(p, 0, 8, width, out + i);
+    how->order = _mm256_loadu_si256((const __m256i *) bytes);
+    how->shift = _mm256_loadu_si256((const __m256i *) shifts);
+    how->mask = _mm256_set1_epi32((int) (((uint32_t) 1 << width) - 1));
 }
 
+/* n values, the first of which is the first of a group of 8. Writes whole groups. */
+static inline void QP(unpack)(const QP(Unpacking) *how, const uint8_t *p, int64_t n, int width, uint32_t *out) {
+    for (int64_t i = 0; i < n; i += 8, p += width) {
+        __m256i both = _mm256_inserti128_si256(
+            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p)),
+            _mm_loadu_si128((const __m128i *) (p + how->second)), 1);
+        __m256i words = _mm256_srlv_epi32(_mm256_shuffle_epi8(both, how->order), how->shift);
+        _mm256_storeu_si256((__m256i *) (out + i), _mm256_and_si256(words, how->mask));
+    }
+}
+#endif
+
 static int64_t QP(codes)(QpRuns *runs, int64_t n, uint32_t *out) {
+    const int width = runs->width;
     int64_t done = 0;
+#if defined(QP_AVX2)
+    QP(Unpacking) how;
+    QP(begin_unpacking)(&how, width <= QP_WIDTH_MAX ? width : 0);
+#endif
     while (done < n) {
         if (runs->left == 0 && !qp_runs_next(runs)) break;
         int64_t m = n - done < runs->left ? n - done : runs->left;
@@ -46,15 +57,18 @@ static int64_t QP(codes)(QpRuns *runs, int64_t n, uint32_t *out) {
             const uint32_t value = runs->value;
             for (int64_t i = 0; i < m; i++) out[done + i] = value;
         } else {
-            if (runs->taken & 7) {
-                int64_t rest = 8 - (runs->taken & 7);
-                if (rest < m) m = rest;
-                QP(unpack_some)(runs->packed, runs->taken, m, runs->width, out + done);
-            } else {
-                if (m > 8) m &= ~(int64_t) 7;
-                if (m < 8) QP(unpack_some)(runs->packed, runs->taken, m, runs->width, out + done);
-                else QP(unpack)(runs->packed, runs->taken, m, runs->width, out + done);
+            const int64_t before = runs->taken & 7;
+            if (before) {
+                if (8 - before < m) m = 8 - before;
+            } else if (m > 8) {
+                m &= ~(int64_t) 7;
             }
+#if defined(QP_AVX2)
+            if (!before && m >= 8 && width <= QP_WIDTH_MAX)
+                QP(unpack)(&how, runs->packed + runs->taken / 8 * width, m, width, out + done);
+            else
+#endif
+            QP(unpack_some)(runs->packed, runs->taken, m, width, out + done);
             runs->taken += m;
         }
         runs->left -= m;
@@ -188,5 +202,6 @@ static int64_t QP(places)(
     return found;
 }
 
+#undef QP_WIDTH_MAX
 #undef QP_GATHER
 #undef QP_SPREAD

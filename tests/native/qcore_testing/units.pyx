@@ -44,6 +44,7 @@ cdef class GivenRows(RowFilter):
         self.given = choose
 
     cdef bint open(self, Account memory, Schema schema) except -1:
+        self.account = memory.account
         return True
 
     cdef int64_t select(self, Batch* batch, Buffer** selection) except -1 nogil:
@@ -60,6 +61,7 @@ cdef class GivenRows(RowFilter):
         return n
 
     cdef void close(self) noexcept nogil:
+        RowFilter.close(self)
         self.is_closed = True
 
 
