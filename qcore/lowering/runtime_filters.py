@@ -104,6 +104,8 @@ def row_filters(
     """The row filters of one driver's scan. `conditions` has the parts with programs. A filter is left out if no other
     column is left when its columns have been read.
     """
+    if not conditions and not keys:
+        return []
     from qcore_ext.compute.condition_filter import ConditionFilter
     from qcore_ext.join.build_key_filter import BuildKeyFilter
 

@@ -5,8 +5,8 @@ because a row fails in a way that an operator must report. A filter that leaves 
 costs more than it saves. It is tried again some row groups later, because the rows of a file may be sorted. Each time
 that it leaves most rows again it stays off for twice as many.
 
-A filter of one column whose rows are codes is asked for the values of the dictionary, once for each dictionary, and then
-looks at codes alone.
+A filter of one column whose rows are codes is asked for the values of the dictionary, once for each dictionary. Then it
+looks at the codes alone.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -16,7 +16,7 @@ from qcore_ext.ground.condition cimport Condition
 from qcore_ext.ground.lock cimport Mutex
 from qcore_ext.ground.memory cimport Owner
 from qcore_ext.ground.memory_pool cimport CMemoryPool
-from qcore_ext.ground.placement cimport ThreadPlace
+from qcore_ext.ground.placement cimport Seat, ThreadPlace
 from qcore_ext.ground.wait_token cimport WaitToken
 
 
@@ -70,6 +70,8 @@ ctypedef struct ServingThread:
     # The state of a thread that serves a queue.
     RunQueue* queue             # borrowed
     int64_t began               # wall_nanos at the begin of the turn
+    Seat seat
+    int64_t n_looks             # calls of give_way
     PyObject* substitute        # owned; the Worker that serves other drivers until the turn is over, or NULL
 
 

@@ -20,7 +20,9 @@ from qcore_ext.ground.memory cimport (
     Owner, memory_is_worth_trimming, memory_offer, memory_trim, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.memory_pool cimport CMemoryPool, pool_going, pool_turn
-from qcore_ext.ground.placement cimport place_anywhere, place_apart, place_note, qc_pause
+from qcore_ext.ground.placement cimport (
+    place_anywhere, place_apart, place_note, qc_pause, seat_init, seat_keep, seat_leave,
+)
 from qcore_ext.ground.process cimport check_not_leaving, fork_number, is_leaving
 from qcore_ext.ground.stats cimport wall_nanos
 from qcore_ext.ground.status cimport raise_memory_limit
@@ -48,6 +50,8 @@ cdef enum:
     SUBSTITUTE_NAP_NANOS = 20000000
     # A turn of twice a driver's slice is in a long call.
     LONG_TURN_NANOS = 20000000
+    # Calls of account_check, which come every 2,048 rows or more, from one look at the seat to the next.
+    LOOKS_PER_SEAT = 16
     # The most long calls of one scheduler beside which other drivers are served. Each call keeps a thread.
     SUBSTITUTES_MAX = 16
 
@@ -284,12 +288,16 @@ cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) no
     cdef ServingThread serving
     serving.queue = queue
     serving.substitute = NULL
+    serving.n_looks = 0
+    seat_init(&serving.seat)
     qc_serving = &serving
     while not qc_load(&queue.closed) and not qc_load(dismissed):
         runnable = run_queue_pop(queue, nap_nanos)
         if runnable != NULL:
             serving.began = wall_nanos()
+            seat_keep(&serving.seat)
             runnable_turn(runnable)
+            seat_leave(&serving.seat)
             worked = True
             if serving.substitute != NULL:
                 dismiss_substitute(&serving)
@@ -306,12 +314,17 @@ cdef void serve(RunQueue* queue, int64_t nap_nanos, const int64_t* dismissed) no
 
 
 cdef void serve_others() noexcept nogil:
-    """Start a substitute thread if this turn is long and other drivers wait (memory.give_way).
+    """Start a substitute thread if this turn is long and other drivers wait (memory.give_way). Called in long calls.
 
     Without it, drivers in the queue would wait for the end of the turn. The operating system shares the processors.
     """
     cdef ServingThread* serving = <ServingThread*> qc_serving
-    if serving == NULL or serving.substitute != NULL or qc_load(&serving.queue.n_queued) == 0:
+    if serving == NULL:
+        return
+    serving.n_looks += 1
+    if serving.n_looks % LOOKS_PER_SEAT == 0:
+        seat_keep(&serving.seat)
+    if serving.substitute != NULL or qc_load(&serving.queue.n_queued) == 0:
         return
     if wall_nanos() - serving.began < LONG_TURN_NANOS:
         return

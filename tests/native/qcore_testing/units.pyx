@@ -19,6 +19,7 @@ from qcore_ext.ground.dispatch cimport simd_kernels, sorting_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
+from qcore_ext.ground.placement cimport Seat, seat_init, seat_keep, seat_leave
 from qcore_ext.ground.status cimport raise_memory_limit
 from qcore_ext.ground.wait_token cimport (
     WaitList, WaitSet, WaitToken, wait_list_add, wait_list_clear, wait_list_fire, wait_list_take, wait_list_try_add,
@@ -63,6 +64,20 @@ cdef class GivenRows(RowFilter):
     cdef void close(self) noexcept nogil:
         RowFilter.close(self)
         self.is_closed = True
+
+
+cdef class WorkerSeat:
+    """A Seat of ground.placement, for the thread that makes it."""
+    cdef Seat seat
+
+    def __init__(self):
+        seat_init(&self.seat)
+
+    def keep(self):
+        return seat_keep(&self.seat)
+
+    def leave(self):
+        seat_leave(&self.seat)
 
 
 def gather_bits(const uint8_t[::1] bits, const uint32_t[::1] rows):
