@@ -70,7 +70,7 @@ cdef class WorkerSeat:
     """A Seat of ground.placement, for the thread that makes it."""
     cdef Seat seat
 
-    def __init__(self):
+    def __cinit__(self):
         seat_init(&self.seat)
 
     def keep(self):
