@@ -37,8 +37,8 @@ cdef class JoinBridge:
     cdef list key_columns               # positions of the keys in build_schema
     cdef Barrier builders
     cdef Barrier probers
-    # Build drivers take the lock to deliver, the last probe driver to drop the table.
-    cdef Mutex mutex                    # guards the stores, the change from BUILD_PENDING, and the drop of the table
+    # Build drivers take the lock to deliver. Probe drivers never take it.
+    cdef Mutex mutex                    # guards the stores, and the change from BUILD_PENDING
     cdef ColumnStore** stores           # each owned
     cdef CSchema** store_schemas        # each owned; schema of a store's columns, or NULL if it is unknown
     cdef int64_t n_stores
@@ -46,6 +46,7 @@ cdef class JoinBridge:
     cdef TableBuild* build              # owned; atomic; from the last delivery until all build drivers have left
     cdef int64_t build_state            # BuildState; atomic
     cdef JoinTable* table               # owned; atomic; dropped when the last probe driver leaves
+    cdef int64_t n_peeking              # atomic; threads in peek_table
     cdef KeyPart* bounds                # owned; ranges of the published table's keys; NULL if there are none
     cdef int32_t n_bounds
     cdef int published_index            # IndexKind of the published table

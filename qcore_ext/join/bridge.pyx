@@ -11,6 +11,7 @@ from qcore_ext.ground.atomic cimport qc_cas, qc_fetch_add, qc_load, qc_load_poin
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.lock cimport LOCK_STRUCTURE, mutex_destroy, mutex_init, mutex_lock, mutex_unlock
 from qcore_ext.ground.memory cimport Account, MemoryAccount, Owner, owner_ref, owner_unref, struct_free, struct_new
+from qcore_ext.ground.placement cimport qc_pause
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
 from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 from qcore_ext.flow.operator cimport BLOCKED, FINISHED, YIELDED
@@ -96,17 +97,17 @@ cdef class JoinBridge:
 
     cdef void drop_table(self) noexcept nogil:
         # Probe drivers that still output build rows have their own references.
-        cdef JoinTable* table
-        mutex_lock(&self.mutex)
-        table = <JoinTable*> qc_swap_pointer(<void**> &self.table, NULL)
-        mutex_unlock(&self.mutex)
+        cdef JoinTable* table = <JoinTable*> qc_swap_pointer(<void**> &self.table, NULL)
+        # A thread in peek_table may have read the pointer before, and takes its reference now.
+        while qc_load(&self.n_peeking) > 0:
+            qc_pause()
         owner_unref(<Owner*> table)
 
     cdef JoinTable* peek_table(self) noexcept nogil:
         cdef JoinTable* table
-        mutex_lock(&self.mutex)
+        qc_fetch_add(&self.n_peeking, 1)
         table = <JoinTable*> owner_ref(<Owner*> qc_load_pointer(<void**> &self.table))
-        mutex_unlock(&self.mutex)
+        qc_fetch_add(&self.n_peeking, -1)
         return table
 
     cdef void join(self, Membership* member) noexcept nogil:

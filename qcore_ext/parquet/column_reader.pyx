@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport (
-    DICTIONARY, STORE_CANONICAL, Column, StringView, column_new, column_ref, column_unref,
+    DICTIONARY, STORE_CANONICAL, VIEW_INLINE_BYTES, Column, StringView, column_new, column_ref, column_unref,
     view_data,
 )
 from qcore_ext.data.schema cimport PHYS_F32, PHYS_F64, PHYS_VIEW, TYPE_STRING, Schema, phys_width
@@ -53,6 +53,32 @@ cdef uint32_t load32(const uint8_t* at) noexcept nogil:
     cdef uint32_t value
     memcpy(&value, at, 4)
     return value
+
+
+cdef OwnerList* copy_strings(StringView* views, int64_t n, MemoryAccount* account) except NULL nogil:
+    cdef OwnerList* heap = NULL
+    cdef Buffer* bytes
+    cdef int64_t total = 0
+    cdef int64_t i
+    cdef bint done = False
+    for i in range(n):
+        total += views[i].length if views[i].length > VIEW_INLINE_BYTES else 0
+    bytes = buffer_new(account, total + 1)
+    try:
+        heap = owner_list_new()
+        owner_list_add(heap, <Owner*> bytes)
+        done = True
+    finally:
+        buffer_unref(bytes)
+        if not done:
+            owner_unref(<Owner*> heap)
+    total = 0
+    for i in range(n):
+        if views[i].length > VIEW_INLINE_BYTES:
+            memcpy(bytes.data + total, views[i].pointer, views[i].length)
+            views[i].pointer = bytes.data + total
+            total += views[i].length
+    return heap
 
 
 cdef class ColumnReader:
@@ -615,6 +641,7 @@ cdef class ColumnReader:
         cdef int64_t done = 0       # chosen rows that were read
         cdef int64_t passed = 0     # rows that were passed
         cdef int64_t k, end
+        cdef OwnerList* pages
         while done < m:
             self.to_skip += rows[done] - passed
             passed = rows[done]
@@ -629,6 +656,10 @@ cdef class ColumnReader:
             passed = end
             done += k
         self.to_skip += n - passed
+        if self.type.phys == PHYS_VIEW and parts.values != NULL:
+            pages = parts.heap
+            parts.heap = copy_strings(<StringView*> parts.values.data, m, self.account)
+            owner_unref(<Owner*> pages)
         return n_valid
 
     cdef int64_t read_all(self, Parts* parts, int64_t n) except -1 nogil:

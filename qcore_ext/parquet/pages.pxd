@@ -57,6 +57,7 @@ cdef class PageReader:
     # Called after `open`: whether the chunk begins with a long page to decompress before its turn. If so it is `first`,
     # its bytes are in the window, and `ahead` has room for it.
     cdef bint find_first(self) except -1 nogil
+    cdef bint has_room(self, int64_t size) noexcept nogil
     # Decompress `first` together with that of another PageReader.
     cdef void load_first_with(self, PyObject* other) noexcept nogil
     cdef int more(self, int64_t n) except -1 nogil

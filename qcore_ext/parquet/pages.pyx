@@ -245,6 +245,8 @@ cdef class PageReader:
             0 < page.n_uncompressed <= min(AHEAD_BYTES_MAX, page.n_bytes * SNAPPY_RATIO_MAX)
         ):
             return False
+        if not self.has_room(page.n_uncompressed):
+            return False
         self.renew(&self.ahead, page.n_uncompressed)
         if not qp_snappy_pair(
             stored, n, <uint8_t*> self.body.data, size, next_page + length, page.n_bytes,
@@ -253,6 +255,11 @@ cdef class PageReader:
             return False
         self.ahead_at = self.at - held + length
         return True
+
+    cdef bint has_room(self, int64_t size) noexcept nogil:
+        """Whether memory for one more page is far below the query's limit."""
+        cdef MemoryAccount* query = self.account.query
+        return query == NULL or query.limit == 0 or (qc_load(&query.reserved) + size) * 8 < query.limit
 
     cdef bint find_first(self) except -1 nogil:
         cdef QpPage page
@@ -266,6 +273,8 @@ cdef class PageReader:
             length + page.n_bytes > left
             or not TOGETHER_BYTES_MIN <= page.n_uncompressed <= min(AHEAD_BYTES_MAX, page.n_bytes * SNAPPY_RATIO_MAX)
         ):
+            return False
+        if not self.has_room(page.n_uncompressed):
             return False
         self.more(length + page.n_bytes)
         self.renew(&self.ahead, page.n_uncompressed)
