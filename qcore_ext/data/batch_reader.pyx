@@ -25,7 +25,9 @@ cdef class BatchReader:
         return 0
 
     def filter_rows(self, filters):
-        """Ask these RowFilters which rows are needed, in this order. They must be open for the schema."""
+        """Ask these RowFilters which rows are needed, in this order until the reader has measured them. They must be
+        open for the schema.
+        """
         self.row_filters = list(filters)
 
     @property

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from qcore_ext.data.column cimport Column, StringView
+from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport DataType
 from qcore_ext.ground.memory cimport Buffer, MemoryAccount, OwnerList
 from qcore_ext.parquet.kernels cimport QpDelta, QpKernels, QpRuns
@@ -36,11 +36,6 @@ ctypedef struct Parts:
     Buffer* indices             # codes, as long as all pages have codes and values are views
     Buffer* bits                # which rows have a value, if the column is optional
     OwnerList* heap             # of views
-
-
-# Copy the bytes of n strings (null ones are empty), and return their owner. An operator that keeps a few strings of a
-# page then does not keep the page.
-cdef OwnerList* copy_strings(StringView* views, int64_t n, MemoryAccount* account) except NULL nogil
 
 
 cdef class ColumnReader:

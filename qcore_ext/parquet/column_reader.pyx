@@ -40,7 +40,8 @@ cdef enum:
     RLE_DICTIONARY = 8
     BYTE_STREAM_SPLIT = 9
 
-    # Codes are decoded one by one if fewer than one in so many is needed.
+    # Codes are decoded one by one if fewer than one in so many is needed: one costs 0.4 ns if runs are long, and 0.1 ns
+    # if all are decoded. With 32, which is best for short runs, TPC-DS Q88 took 1.10 of the time and Q46 1.13.
     PICK_SHARE = 5
 
 # The values of booleans, as a dictionary.
@@ -56,6 +57,9 @@ cdef uint32_t load32(const uint8_t* at) noexcept nogil:
 
 
 cdef OwnerList* copy_strings(StringView* views, int64_t n, MemoryAccount* account) except NULL nogil:
+    """Copy the bytes of n strings (null ones are empty), and return their owner. An operator that keeps a few strings
+    of a page then does not keep the page.
+    """
     cdef OwnerList* heap = NULL
     cdef Buffer* bytes
     cdef int64_t total = 0

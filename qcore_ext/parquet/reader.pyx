@@ -7,22 +7,18 @@ switched off.
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.batch_reader cimport BatchReader
 from qcore_ext.data.capsule cimport PyBatch, Stream
-from qcore_ext.data.column cimport (
-    CONSTANT, FLAT, Column, StringView, column_new_flat, column_ref, column_slice, column_take, column_unref,
-)
+from qcore_ext.data.column cimport CONSTANT, Column, column_ref, column_slice, column_take
 from qcore_ext.data.row_filter cimport TRIAL_ROWS, RowFilter, leaves_most
-from qcore_ext.data.schema cimport PHYS_VIEW, Schema, type_equal
-from qcore_ext.data.take cimport gather_width
-from qcore_ext.ground.bitmap cimport qc_gather_bits
+from qcore_ext.data.schema cimport Schema, type_equal
 from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, struct_free, struct_new,
 )
-from qcore_ext.parquet.column_reader cimport ColumnReader, copy_strings
+from qcore_ext.parquet.column_reader cimport ColumnReader
 from qcore_ext.parquet.pages cimport CODEC_NONE, CODEC_PYARROW, CODEC_SNAPPY
 
 from qcore_ext.ground.status import ExecutionError
@@ -33,24 +29,6 @@ cdef Column* constant_column(Column* row, int64_t n) except NULL nogil:
     column.encoding = CONSTANT
     column.n_rows = n
     return column
-
-
-cdef Column* take_strings(Column* column, const uint32_t* rows, int64_t n, MemoryAccount* account) except NULL nogil:
-    """Rows of a column of strings with a copy of their bytes."""
-    cdef Buffer* values
-    cdef uint8_t* validity
-    cdef Column* out = column_new_flat(&column.type, n, column.validity != NULL, account, &values, &validity)
-    cdef bint done = False
-    try:
-        gather_width(column.values, column.n_rows, sizeof(StringView), rows, n, values.data)
-        if validity != NULL:
-            qc_gather_bits(column.validity, rows, n, validity)
-        out.heap_owner = <Owner*> copy_strings(<StringView*> values.data, n, account)
-        done = True
-    finally:
-        if not done:
-            column_unref(out)
-    return out
 
 
 ctypedef struct ColumnSource:
@@ -323,11 +301,7 @@ cdef class ParquetReader(BatchReader):
         piece.batch = kept
         try:
             for i in range(kept.n_columns):
-                if old.columns[i] == NULL:
-                    continue
-                if old.columns[i].encoding == FLAT and old.columns[i].type.phys == PHYS_VIEW:
-                    kept.columns[i] = take_strings(old.columns[i], chosen, n, account)
-                else:
+                if old.columns[i] != NULL:
                     kept.columns[i] = column_take(old.columns[i], chosen, n, <Owner*> left, account)
         finally:
             batch_unref(old)
