@@ -129,7 +129,7 @@ cdef object call_in_pieces(object function, PyBatch arguments, MemoryAccount* ac
             pieces.append(piece)
             account_reserve(account, piece.nbytes)
             held += <int64_t> piece.nbytes
-            rows = n if looks else min(max(rows * PIECE_NANOS // took, <int64_t> 1), rows * GROWTH_MAX)
+            rows = n if looks else min(max(fit * PIECE_NANOS // took, <int64_t> 1), rows * GROWTH_MAX)
             at += fit
             if returns_lists:
                 rows = min(rows, max(1, at * RESULT_BYTES // max(held, <int64_t> 1)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -45,3 +47,21 @@ def test_rows_that_a_filter_drops_are_not_computed(
     if expected is not None:
         wanted = {i: [f"Word {i}"] if isinstance(expected, list) else expected.format(i) for i in kept}
         assert dict(zip(rows["i"].to_pylist(), rows["v"].to_pylist(), strict=True)) == wanted
+
+
+def test_v7_a_piece_is_as_long_as_the_time_of_the_last_one_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of 1 ms a row gets at most 20 rows in 20 ms, also behind a piece that is the rest of some arguments."""
+    pieces: list[int] = []
+
+    def slow(self: arrow_functions.BoundCall, batch: pa.RecordBatch) -> pa.RecordBatch:
+        pieces.append(batch.num_rows)
+        time.sleep(batch.num_rows / 1000)
+        return pa.record_batch([pa.array([self.name == "regexp_count"] * batch.num_rows).cast(pa.int64())], ["value"])
+
+    monkeypatch.setattr(arrow_functions.BoundCall, "__call__", slow)
+    # 45 rows are converted at a time: 1, 4, 16, about 20, and a rest of a few.
+    table = pa.table({"s": ["ab " * 31_000] * 150})
+    got = Session(threads=1).sql("select count(*) from t where regexp_count(s, 'b') = 1", {"t": table}).to_arrow()
+    assert got.column(0).to_pylist() == [150]
+    assert sum(pieces) == 150
+    assert max(pieces) <= 20
