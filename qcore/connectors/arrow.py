@@ -73,6 +73,12 @@ class ArrowTable(StoredTable):
         """Return the number of rows, and statistics of a sample of each column (see column_samples)."""
         return TableStatistics(self._data.num_rows, self._statistics)
 
+    def is_ordered(self, column: str) -> bool:
+        """Return whether the rows are in ascending order of a column without nulls."""
+        return passes(self._data.schema.field(column).type, self.schema.field(column).type) and (
+            self._statistics.is_ordered(column)
+        )
+
     def version(self) -> int:
         """Return 0: the table never changes."""
         return 0

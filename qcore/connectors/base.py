@@ -143,6 +143,10 @@ class Table(Protocol):
 
     A table may also have a method `version()`. It returns a hashable object that changes with the schema and the
     statistics. Plans of queries over tables without this method are not cached.
+
+    A table may have a method `is_ordered(column)`. It returns whether every batch of every split has rows that are
+    neighbours in the table, in ascending order of the column, which has no nulls, and whether the splits are in that
+    order too and have no row twice. It may read the column.
     """
 
     @property

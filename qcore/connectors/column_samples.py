@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.connectors.base import ColumnStatistics
+from qcore.connectors.column_order import is_ascending
 from qcore.connectors.soundness import needs_a_pass
 from qcore.errors import ExecutionError
 from qcore.expression.types import is_numeric
@@ -46,6 +47,7 @@ class SampledStatistics(Mapping[str, ColumnStatistics]):
         self._data = data
         self._trusted = trusted
         self._found: dict[str, ColumnStatistics] = {}
+        self._ordered: dict[str, bool] = {}
 
     @classmethod
     def of(cls, data: pa.Table, trusted: bool) -> SampledStatistics:
@@ -75,6 +77,13 @@ class SampledStatistics(Mapping[str, ColumnStatistics]):
             if index < 0:
                 raise KeyError(name)
             found = self._found[name] = sample_statistics(self._data.column(index), self._trusted)
+        return found
+
+    def is_ordered(self, name: str) -> bool:
+        """Return whether the rows are in ascending order of a column without nulls. The first call reads the column."""
+        found = self._ordered.get(name)
+        if found is None:
+            found = self._ordered[name] = is_ascending(self._data.column(name))
         return found
 
     def __iter__(self) -> Iterator[str]:

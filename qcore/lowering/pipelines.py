@@ -368,7 +368,8 @@ class Lowering:
         steps = aggregate_steps(node)
         drivers = self.threads if steps.key_names else 1
         kind = "hash" if steps.key_names else "gather"
-        if pipeline.drivers == 1:
+        in_order = node.is_ordered and not steps.needs_all_rows
+        if pipeline.drivers == 1 and not in_order:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
         elif steps.needs_all_rows or node.partition_keys:
             # Distinct and holistic aggregates need all rows of a group in one driver.
@@ -380,7 +381,8 @@ class Lowering:
             pipeline = self.exchange(pipeline, node.id, kind, names, drivers, steps.input_schema, by_part=by_part)
             self._aggregation(pipeline, node, steps, "single", None)
         else:
-            self._aggregation(pipeline, node, steps, "partial", compile_inputs(steps, node.child.schema))
+            programs = compile_inputs(steps, node.child.schema)
+            self._aggregation(pipeline, node, steps, "partial", programs, in_order)
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
             self._aggregation(pipeline, node, steps, "final", None)
         self._post(pipeline, node, steps)
@@ -399,6 +401,7 @@ class Lowering:
         steps: AggregateSteps,
         step: str,
         programs: Programs | None,
+        in_order: bool = False,
     ) -> None:
         """Append one step of an aggregation. It reads the outputs of `programs`; without them, the input."""
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
@@ -415,6 +418,7 @@ class Lowering:
                 step,
                 schema,
                 input_schema=inputs,
+                ordered=in_order,
             ),
         )
 

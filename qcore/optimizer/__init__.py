@@ -27,6 +27,7 @@ from qcore.optimizer.kept_shares import keep_shares
 from qcore.optimizer.limits import push_limits
 from qcore.optimizer.marks import replace_marks
 from qcore.optimizer.nodes import renumber_nodes
+from qcore.optimizer.ordered_rows import mark_ordered_rows
 from qcore.optimizer.outer_joins import lift_outer_joins
 from qcore.optimizer.partitioned_rows import partition_rows_first
 from qcore.optimizer.projections import merge_projections
@@ -76,6 +77,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("join_order", lambda node, context: order_joins(node, context.ids, context.estimator)),
     ("build_sides", lambda node, context: choose_build_sides(node, context.estimator, context.ids)),
     ("distinct_aggregates", lambda node, context: group_distinct_values(node, context.ids)),
+    ("ordered_rows", lambda node, context: mark_ordered_rows(node, context.estimator, context.ids)),
     ("partitioned_rows", lambda node, context: partition_rows_first(node, context.estimator, context.ids)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
     ("existence_joins", lambda node, context: make_existence_joins(node)),
@@ -96,6 +98,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "aggregate_reduction": frozenset({"Aggregate"}),
     "distinct_aggregates": frozenset({"distinct"}),
     "groups_before_joins": frozenset({"Aggregate"}),
+    "ordered_rows": frozenset({"Aggregate"}),
     "partitioned_rows": frozenset({"Aggregate"}),
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),

@@ -205,6 +205,8 @@ _GROUPS = {
     "table": "by a hash table",
     "radix": "by hash tables of 256 parts, as there are many",
     "passed": "rows passed on, as few had equal keys",
+    "runs": "as runs of equal keys, as rows come in their order",
+    "whole": "whole before the exchange",
 }
 
 
@@ -303,7 +305,7 @@ def _aggregate(node: Aggregate) -> str:
     calls = ", ".join(map(_call, node.aggregates))
     by = f"by [{keys}] " if node.keys else ""
     sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""
-    first = " rows partitioned first" if node.partition_keys else ""
+    first = " rows partitioned first" if node.partition_keys else " rows in order" if node.is_ordered else ""
     if 0 < len(node.partition_keys) < len(node.keys):
         first += f" by [{', '.join(node.keys[at][0] for at in node.partition_keys)}]"
     return f"{by}{calls}{sets}{first}"

@@ -248,8 +248,9 @@ class PolledQuery:
         Raises
         ------
         PlanError
-            The plan has no such node, or the node takes no splits.
+            The plan has no such node, or the node takes no splits: its table lists them.
         """
+        self._embedded.scans.check_takes(node_id)
         self._embedded.queue(node_id).add(split)
 
     def no_more_splits(self, node_id: str) -> None:

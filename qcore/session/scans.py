@@ -13,6 +13,7 @@ from qcore.config import Settings
 from qcore.connectors.base import Table
 from qcore.connectors.files import SplitTable
 from qcore.connectors.view import expand_view
+from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, substitute
 from qcore.plan import nodes as p
 from qcore_ext.execution.task import Task as EngineTask
@@ -39,6 +40,15 @@ class Scans:
     def open(self, scan: p.Scan, split: Any) -> Any:
         """Open a split as an Arrow stream."""
         return self._tables[scan.id].open(split, scan.columns, self._filter(scan), self._settings.batch_rows)
+
+    def check_takes(self, node_id: str) -> None:
+        """Raise PlanError if the node is a scan whose source lists its splits: other splits would repeat rows."""
+        scan = self.nodes.get(node_id)
+        if scan is not None and scan.source is not None:
+            raise PlanError(
+                f"node {node_id!r} reads a table that lists its own splits; add splits to a scan without a source, made "
+                "with scan(name, schema=...)"
+            )
 
     def splits(self, scan: p.Scan) -> Iterable[Any]:
         """Ask the source of a scan for its splits."""

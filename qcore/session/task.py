@@ -156,8 +156,9 @@ class Task:
         Raises
         ------
         PlanError
-            The plan has no such node, or the node takes no splits.
+            The plan has no such node, or the node takes no splits: its table lists them.
         """
+        self._scans.check_takes(node_id)
         self._engine.add_split(node_id, split)
 
     def no_more_splits(self, node_id: str) -> None:

@@ -11,6 +11,7 @@ from qcore_ext.ground.memory cimport Buffer
 from qcore_ext.flow.operator cimport Operator
 from qcore_ext.aggregate.call_input cimport AggregateInput
 from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
+from qcore_ext.aggregate.key_runs cimport KeyRuns
 from qcore_ext.aggregate.radix_groups cimport RadixGroups
 from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.rows.key_columns cimport KeyColumns
@@ -49,11 +50,13 @@ cdef class HashAggregation(Operator):
     cdef int64_t mask_wait_next
     cdef int64_t masked_rows        # rows that were computed under a mask
     # Groups that were returned from an array, a table and a partitioned table, rows that were passed on without one,
-    # and rows that came in pages of one part. Atomic.
+    # groups of runs, groups that came whole, and rows that came in pages of one part. Atomic.
     cdef int64_t groups_of_array
     cdef int64_t groups_of_table
     cdef int64_t groups_of_radix
     cdef int64_t rows_passed
+    cdef int64_t groups_of_runs
+    cdef int64_t groups_whole
     cdef int64_t rows_paged
     cdef int64_t position           # number of its rows that were read
     cdef bint input_over
@@ -65,7 +68,10 @@ cdef class HashAggregation(Operator):
     cdef int64_t rows_grouped
     cdef bint is_roomy          # the partial step's table may have as many groups as a partitioned one
     cdef int64_t rows_to_pass
-    cdef KeyColumns* passed         # owned; keys of rows passed through; NULL if the table is in use
+    cdef KeyColumns* passed         # owned; keys of rows passed through, or of runs; NULL if the table is in use
+    cdef bint ordered               # the rows come in the order of their key
+    cdef KeyRuns* runs              # owned; NULL unless each run of equal keys is a group
+    cdef Batch* ready               # owned; the next output, or NULL
 
     cdef int bind_program(self, Schema schema) except -1
     cdef bint types_differ(self, CSchema* loaded) noexcept nogil
@@ -80,6 +86,8 @@ cdef class HashAggregation(Operator):
     cdef bint add_columns(self) except -1 nogil
     cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
+    cdef int add_runs(self, int64_t n) except -1 nogil
+    cdef Batch* take_whole_groups(self) except NULL nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil
     cdef double share_of_recent_groups(self) noexcept nogil

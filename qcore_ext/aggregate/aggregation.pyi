@@ -21,4 +21,5 @@ class HashAggregation(Operator):
         partial_groups_max: int = 65536,
         radix_groups_min: int = 65536,
         input_schema: Schema | None = None,
+        ordered: bool = False,
     ) -> None: ...

@@ -6,6 +6,9 @@ vector. Above radix_groups_min groups it changes to a radix-partitioned table.
 The table of the partial step is bounded. When it is full the operator returns all groups as states and empties the
 table. If few rows share their keys, it passes the next rows through as states without a table. The output of the
 partial step has the keys, then the state columns (aggregate.calls).
+
+If the rows come in the order of their only key, the partial step keeps no table either: each run of equal keys is a
+group (aggregate.key_runs). The final step gives those groups results that no other driver has rows of.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -14,7 +17,7 @@ from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.aggregate.state cimport FEW_GROUPS
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
-from qcore_ext.data.batch cimport NO_PART, Batch, batch_new, batch_unref
+from qcore_ext.data.batch cimport WHOLE_GROUPS, Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
@@ -33,10 +36,13 @@ from qcore_ext.aggregate.group_output cimport (
 )
 from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_takes_mask,
-    group_set_update,
+    group_set_merge_known, group_set_update,
 )
 from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
+from qcore_ext.aggregate.key_runs cimport (
+    key_runs_add, key_runs_clear, key_runs_cut, key_runs_divide, key_runs_free, key_runs_new, key_runs_suit,
+)
 from qcore_ext.aggregate.radix_groups cimport (
     radix_groups_add, radix_groups_add_part, radix_groups_fetch, radix_groups_finish, radix_groups_free,
     radix_groups_new, radix_groups_rows_each,
@@ -52,7 +58,7 @@ from qcore_ext.aggregate.widened_groups cimport (
 )
 
 from qcore_ext.aggregate.calls import partial_schema  # no-cython-lint: for users
-from qcore_ext.ground.status import PlanError, SchemaChangeError
+from qcore_ext.ground.status import ExecutionError, PlanError, SchemaChangeError
 
 cdef enum:
     SINGLE = 0
@@ -97,6 +103,9 @@ cdef class HashAggregation(Operator):
     input_schema : Schema, optional
         The types of keys and arguments that the output schema was made for. If the input's types become wider, so
         does the output schema. Default: the schema of the first input.
+    ordered : bool
+        For step 'partial' with one key: the rows of each batch are neighbours in their table, in ascending order of the
+        key, which is never null. Rows that a filter has dropped do not matter. The order of batches does not either.
 
     Raises
     ------
@@ -107,7 +116,7 @@ cdef class HashAggregation(Operator):
     def __init__(
         self, str node_id, Account query_memory, object compile, int32_t n_keys, list aggregates, str step,
         Schema output_schema, int64_t partial_groups_max=65536, int64_t radix_groups_min=65536,
-        Schema input_schema=None,
+        Schema input_schema=None, bint ordered=False,
     ):
         Operator.__init__(self, "HashAggregation", node_id, query_memory)
         if step not in STEPS:
@@ -133,6 +142,7 @@ cdef class HashAggregation(Operator):
         self.mask_wait_next = 1
         self.takes_parts = self.step == SINGLE and n_keys > 0 and not self.needs_all_rows
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
+        self.ordered = ordered and self.step == PARTIAL
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
             raise PlanError(
@@ -149,7 +159,8 @@ cdef class HashAggregation(Operator):
         """Figures of any operator, and 'masked_rows': selected rows that were computed under a mask.
 
         With keys 'groups' has the groups that were returned from an 'array', a 'table' and a partitioned table
-        ('radix'), the rows 'passed' on without a table, and the rows that came in pages of one part ('paged').
+        ('radix'), the rows 'passed' on without a table, the 'runs' of equal keys, the groups that were 'whole' when
+        they came, and the rows that came in pages of one part ('paged').
         """
         counters = Operator.stats_snapshot(self)
         counters["masked_rows"] = self.masked_rows
@@ -159,6 +170,8 @@ cdef class HashAggregation(Operator):
                 "table": qc_load(&self.groups_of_table),
                 "radix": qc_load(&self.groups_of_radix),
                 "passed": qc_load(&self.rows_passed),
+                "runs": qc_load(&self.groups_of_runs),
+                "whole": qc_load(&self.groups_whole),
                 "paged": qc_load(&self.rows_paged),
             }
         return counters
@@ -255,6 +268,10 @@ cdef class HashAggregation(Operator):
         self.groups = NULL
         self.radix = NULL
         self.passed = NULL
+        # The runs become groups as any others.
+        key_runs_free(self.runs)
+        self.runs = NULL
+        self.ordered = False
         try:
             self.set_types(loaded)
             self.n_loaded = n_loaded
@@ -313,21 +330,28 @@ cdef class HashAggregation(Operator):
         self.plan.merging = self.step == FINAL
         self.takes_columns = whole_columns_suit(&self.plan)
         self.groups = group_set_new(&self.plan, NULL)
+        if self.ordered and key_runs_suit(types, self.n_keys):
+            self.runs = key_runs_new(self.account, types)
+            self.passed = key_columns_new(self.account, types, self.n_keys)
+            self.partial_groups_max = min(self.partial_groups_max, <int64_t> ORDERED_GROUPS_MAX)
         return 0
 
     # --- input ---
 
     cdef bint needs_input(self) noexcept nogil:
-        return self.batch == NULL and not self.emitting and not self.input_over
+        return self.batch == NULL and self.ready == NULL and not self.emitting and not self.input_over
 
     cdef int add_input(self, Batch* batch) except -1 nogil:
         cdef bint done = False
-        if self.batch != NULL or self.emitting:
+        if self.batch != NULL or self.ready != NULL or self.emitting:
             return REFUSED
         self.batch = batch
         self.position = 0
         try:
-            self.consume()
+            if self.step == FINAL and batch.part == WHOLE_GROUPS and batch.n_selected > 0:
+                self.ready = self.take_whole_groups()
+            else:
+                self.consume()
             done = True
         finally:
             if not done:
@@ -439,6 +463,52 @@ cdef class HashAggregation(Operator):
         self.rows_to_pass -= n
         return group_set_update(self.groups, self.vectors, n, numbers, first + n, NULL)
 
+    cdef int add_runs(self, int64_t n) except -1 nogil:
+        """Add the n rows to groups of runs of equal keys."""
+        cdef uint32_t* numbers = <uint32_t*> self.numbers.data
+        if not key_runs_add(self.runs, self.passed, self.vectors, n, numbers):
+            with gil:
+                raise ExecutionError(
+                    f"the rows of the aggregation of node {self.node_id} are not in the order of their key, in which "
+                    "they were when the query was planned; do not change the memory of a table that is in use"
+                )
+        return group_set_update(self.groups, self.vectors, n, numbers, self.passed.n_rows, NULL)
+
+    cdef Batch* take_whole_groups(self) except NULL nogil:
+        """The results of the batch's rows. Each row is the state of a whole group."""
+        cdef int64_t n_rows = self.batch.n_selected
+        cdef GroupSet* groups = group_set_new(&self.plan, NULL)
+        cdef KeyColumns* keys = NULL
+        cdef Batch* out = NULL
+        cdef uint32_t* numbers = <uint32_t*> self.numbers.data
+        cdef int64_t n, i
+        cdef bint done = False
+        try:
+            keys = key_columns_new(self.account, self.types, self.n_keys)
+            key_columns_reserve(keys, n_rows)
+            while self.position < n_rows:
+                account_check(self.account)
+                n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
+                self.load(n)
+                key_columns_append(keys, self.vectors, NULL, n)
+                for i in range(n):
+                    numbers[i] = <uint32_t> (self.position + i)
+                group_set_merge_known(groups, self.vectors, n, numbers, self.position + n)
+                self.position += n
+            out = batch_new(self.output_schema, n_rows)
+            group_set_complete(groups, n_rows)
+            group_results(groups, keys, self.calls, self.output_schema, 0, n_rows, out.columns, self.account)
+            counter_add(&self.groups_whole, n_rows)
+            done = True
+        finally:
+            group_set_free(groups)
+            key_columns_free(keys)
+            if not done:
+                batch_unref(out)
+        batch_unref(self.batch)
+        self.batch = NULL
+        return out
+
     cdef int start_radix(self) except -1 nogil:
         """Change to a partitioned table if there is memory for its buffers and no call needs all rows of its group."""
         cdef GroupSet* groups
@@ -507,7 +577,7 @@ cdef class HashAggregation(Operator):
         cdef int64_t n_rows = self.batch.n_selected
         cdef int64_t n
         cdef bint masks
-        if self.takes_parts and self.batch.part != NO_PART and self.batch.selection == NULL and self.add_part():
+        if self.takes_parts and self.batch.part >= 0 and self.batch.selection == NULL and self.add_part():
             self.rows_grouped += n_rows
             counter_add(&self.rows_paged, n_rows)
         masks = self.takes_mask()
@@ -533,6 +603,9 @@ cdef class HashAggregation(Operator):
             if self.radix != NULL:
                 radix_groups_add(self.radix, self.vectors, n)
                 self.rows_grouped += n
+            elif self.runs != NULL:
+                self.add_runs(n)
+                self.rows_grouped += n
             elif self.passed != NULL:
                 self.pass_through(n)
             else:
@@ -544,6 +617,8 @@ cdef class HashAggregation(Operator):
                         self.start_radix()
                         masks = False
             self.position += n
+        if self.runs != NULL:
+            key_runs_cut(self.runs, self.passed)
         batch_unref(self.batch)
         self.batch = NULL
         return 0
@@ -563,6 +638,8 @@ cdef class HashAggregation(Operator):
         self.emitted = 0
         self.part = 0
         self.n_emitting = 0
+        if self.runs != NULL:
+            key_runs_cut(self.runs, self.passed)
         if self.radix != NULL:
             radix_groups_finish(self.radix)
             for p in range(RADIX_PARTS):
@@ -579,6 +656,8 @@ cdef class HashAggregation(Operator):
         """Count the groups to return for the statistics."""
         if self.radix != NULL:
             counter_add(&self.groups_of_radix, self.n_emitting)
+        elif self.runs != NULL:
+            counter_add(&self.groups_of_runs, self.n_emitting)
         elif self.passed != NULL:
             counter_add(&self.rows_passed, self.n_emitting)
         elif self.groups != NULL and group_table_is_array(self.groups.table):
@@ -613,6 +692,10 @@ cdef class HashAggregation(Operator):
             self.groups = groups
         else:
             group_set_clear(self.groups)
+        if self.runs != NULL:
+            key_runs_clear(self.runs, self.passed)
+            self.rows_grouped = 0
+            return 0
         key_columns_free(self.passed)
         self.passed = NULL
         self.is_roomy = False
@@ -629,7 +712,7 @@ cdef class HashAggregation(Operator):
         cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
         if self.step == PARTIAL:
             return group_states(groups, self.passed, start, n, columns, self.account)
-        return group_results(groups, self.calls, self.output_schema, start, n, columns, self.account)
+        return group_results(groups, NULL, self.calls, self.output_schema, start, n, columns, self.account)
 
     cdef Batch* emit(self) except NULL nogil:
         """The next groups as a batch."""
@@ -641,11 +724,18 @@ cdef class HashAggregation(Operator):
         out = batch_new(self.output_schema, n)
         try:
             self.emit_columns(self.emitted, n, out.columns)
+            if self.runs != NULL:
+                self.ready = key_runs_divide(self.runs, out, self.emitted)
             done = True
         finally:
             if not done:
                 batch_unref(out)
         self.emitted += n
+        if out.n_selected == 0:
+            # No group is whole.
+            batch_unref(out)
+            out = self.ready
+            self.ready = NULL
         return out
 
     cdef int append_part(self, ColumnStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil:
@@ -700,6 +790,10 @@ cdef class HashAggregation(Operator):
         return out
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
+        if self.ready != NULL:
+            out[0] = self.ready
+            self.ready = NULL
+            return OUTPUT
         while not self.done:
             if self.emitting:
                 if self.groups == NULL:
@@ -739,10 +833,14 @@ cdef class HashAggregation(Operator):
             self.evaluating = False
             self.evaluator.close()
         batch_unref(self.batch)
+        batch_unref(self.ready)
         self.batch = NULL
+        self.ready = NULL
         group_set_free(self.groups)
         radix_groups_free(self.radix)
         key_columns_free(self.passed)
+        key_runs_free(self.runs)
+        self.runs = NULL
         self.groups = NULL
         self.radix = NULL
         self.passed = NULL

@@ -15,10 +15,11 @@ from qcore_ext.rows.key_columns cimport KeyColumns
 cdef int group_states(
     GroupSet* groups, KeyColumns* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil
-# Write the keys and results of n groups from start, with the types of `schema`. The caller owns them as above.
+# Write the keys and results of n groups from start, with the types of `schema`. The caller owns them as above, and
+# `passed` is as above.
 cdef int group_results(
-    GroupSet* groups, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n, Column** columns,
-    MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n,
+    Column** columns, MemoryAccount* account,
 ) except -1 nogil
 # The result row of an aggregation without keys that had no batch. Counts are 0, other results are null.
 cdef Batch* result_of_no_rows(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil

@@ -40,15 +40,18 @@ cdef int group_states(
 
 
 cdef int group_results(
-    GroupSet* groups, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n, Column** columns,
-    MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n,
+    Column** columns, MemoryAccount* account,
 ) except -1 nogil:
     cdef int32_t n_keys = groups.plan.n_keys
     cdef int32_t i
     qc_check(start >= 0 and n >= 0, b"the groups to output are a range")
     qc_check(n_keys + calls.n_results <= schema.n_fields, b"the output has a field for each key and result")
     for i in range(n_keys):
-        columns[i] = group_table_column(groups.table, i, start, n, account)
+        if passed != NULL:
+            columns[i] = key_columns_column(passed, i, start, n, account)
+        else:
+            columns[i] = group_table_column(groups.table, i, start, n, account)
     columns += n_keys
     for i in range(calls.n_results):
         if calls.results[i].how == RESULT_HOLISTIC:

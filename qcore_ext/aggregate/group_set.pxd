@@ -47,6 +47,10 @@ cdef int group_set_add(
 cdef int group_set_merge(
     GroupSet* groups, const Vector* vectors, const uint64_t* hashes, int64_t n, uint32_t* numbers,
 ) except -1 nogil
+# Merge only the states, for rows that are states of known groups. If `numbers` is NULL all rows belong to group 0.
+cdef int group_set_merge_known(
+    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
+) except -1 nogil
 # Update only the states, for rows whose groups are known. If `numbers` is NULL all rows belong to group 0. If `bits` is
 # not NULL only the rows of this bitmap count; then group_set_takes_mask must hold, and no group be new.
 cdef int group_set_update(

@@ -65,9 +65,10 @@ cdef int group_set_clear(GroupSet* groups) except -1 nogil:
     return group_table_clear(groups.table)
 
 
-cdef int merge_states(GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers) except -1 nogil:
+cdef int group_set_merge_known(
+    GroupSet* groups, const Vector* vectors, int64_t n, const uint32_t* numbers, int64_t n_groups,
+) except -1 nogil:
     cdef const GroupPlan* plan = groups.plan
-    cdef int64_t n_groups = groups.table.n_groups
     cdef VectorScratch scratch
     cdef Vector argument
     cdef const Vector* arguments
@@ -117,9 +118,9 @@ cdef int group_set_merge(
     GroupSet* groups, const Vector* vectors, const uint64_t* hashes, int64_t n, uint32_t* numbers,
 ) except -1 nogil:
     if groups.plan.n_keys == 0:
-        return merge_states(groups, vectors, n, NULL)
+        return group_set_merge_known(groups, vectors, n, NULL, groups.table.n_groups)
     group_table_assign(groups.table, vectors, hashes, n, numbers)
-    return merge_states(groups, vectors, n, numbers)
+    return group_set_merge_known(groups, vectors, n, numbers, groups.table.n_groups)
 
 
 cdef int group_set_add(

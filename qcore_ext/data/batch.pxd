@@ -9,6 +9,7 @@ from qcore_ext.ground.memory cimport MemoryAccount, Owner, owner_ref, owner_unre
 
 cdef enum:
     NO_PART = -1
+    WHOLE_GROUPS = -2           # no other row of the source has the key of one of these rows (aggregate/key_runs)
 
 
 ctypedef struct Batch:
@@ -20,7 +21,7 @@ ctypedef struct Batch:
     int64_t n_selected          # selected rows: the row count that users see
     Owner* selection_owner
     int32_t n_columns
-    int32_t part                # the radix part of all rows (rows/part_buffers), or NO_PART
+    int32_t part                # the radix part of all rows (rows/part_buffers), NO_PART or WHOLE_GROUPS
     Column** columns            # each owned; the array follows the struct
 
 

@@ -9,7 +9,7 @@ For consumers that group many rows by part, rows are copied into pages of one pa
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
+from qcore_ext.data.batch cimport WHOLE_GROUPS, Batch, batch_new, batch_select, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, column_ref
 from qcore_ext.data.schema cimport CSchema, Schema
 from qcore_ext.ground.check cimport qc_check, qc_check_selection
@@ -74,6 +74,7 @@ cdef class LocalPartition(Operator):
     cdef int64_t n_queues
     cdef int64_t n_held
     cdef int64_t next_queue         # round robin
+    cdef bint goes_anywhere         # the held batch is for any queue
     cdef int kind
     cdef HashPartitioner partitioner    # None unless kind is 'hash'
     cdef bint by_part
@@ -156,12 +157,14 @@ cdef class LocalPartition(Operator):
         if self.takes_pages and self.has_pages and batch.n_selected > 0:
             self.position = self.pages.add(batch, 0, self.partitioner)
             self.batch = batch
-        elif self.kind == KIND_HASH and batch.n_selected > 0:
+        elif self.kind == KIND_HASH and batch.n_selected > 0 and batch.part != WHOLE_GROUPS:
+            self.goes_anywhere = False
             self.split(batch)
             batch_unref(batch)
         else:
             # A first choice: get_output may give it to another queue with free cells. A batch without rows carries its
-            # schema.
+            # schema. Any consumer may have whole groups.
+            self.goes_anywhere = True
             self.held[self.next_queue] = batch
             self.n_held = 1
         return ACCEPTED
@@ -242,10 +245,10 @@ cdef class LocalPartition(Operator):
             self.blocked_reason = WAIT_FOR_CONSUMER
             return BLOCKED
         if self.n_held > 0:
-            if self.kind == KIND_HASH:
-                self.push_hashed(token)
-            else:
+            if self.goes_anywhere:
                 self.push_anywhere(token)
+            else:
+                self.push_hashed(token)
             if self.n_held > 0:
                 self.blocked_reason = WAIT_FOR_CONSUMER
                 return BLOCKED

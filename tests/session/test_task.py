@@ -19,6 +19,7 @@ import pytest
 
 import qcore
 from qcore import FileSplit, IterOutcome, PlanBuilder, Task, col
+from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from sweeps import every
 
 ROWS = 50_000
@@ -98,6 +99,18 @@ def test_a_split_for_an_unknown_node_names_the_known_ones(numbers: str) -> None:
     with pytest.raises(qcore.PlanError, match=r"'elsewhere'.*'numbers'"):
         task.add_split("elsewhere", FileSplit(numbers))
     task.cancel()
+
+
+def test_a_table_that_lists_its_splits_takes_no_others() -> None:
+    """Rows in two splits would be read twice."""
+    table = pa.table({"k": range(10)})
+    plan = PlanBuilder({"t": ArrowTable(table)}).scan("t").build()
+    task = Task(plan, drivers=1)
+    with pytest.raises(qcore.PlanError, match="'t' reads a table that lists its own splits"):
+        task.add_split("t", ArrowSplit(0, 5))
+    assert sum(batch.num_rows for batch in task.batches()) == 10
+    with qcore.polled(plan) as query, pytest.raises(qcore.PlanError, match="'t' reads a table that lists its own"):
+        query.add_split("t", ArrowSplit(0, 5))
 
 
 def test_a_split_after_no_more_splits_is_refused(numbers: str) -> None:

@@ -1,0 +1,229 @@
+"""Key runs: rows that come in the order of their only key. Each run of equal keys is a group.
+
+No row is hashed, and no table of groups is kept. A run that is not at an end of its stretch of rows is a whole group: no
+other row has its key. Velox's StreamingAggregation also groups rows in the order of their keys; it needs all of them on
+one driver, or partitioned by ranges of keys.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from qcore_ext.data.batch cimport WHOLE_GROUPS, batch_select, batch_unref, batch_with_schema
+from qcore_ext.data.column cimport VECTOR_ROWS
+from qcore_ext.data.schema cimport (
+    PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
+)
+from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.check cimport qc_check
+from qcore_ext.ground.memory cimport Owner, buffer_grow, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.rows.key_columns cimport key_columns_append
+
+cdef enum:
+    FIRST_ENDS = 1024
+
+ctypedef fused Key:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef bint key_runs_suit(const DataType* types, int32_t n_keys) noexcept nogil:
+    return n_keys == 1 and PHYS_I8 <= types[0].phys <= PHYS_U64
+
+
+cdef KeyRuns* key_runs_new(MemoryAccount* account, const DataType* key) except NULL nogil:
+    cdef KeyRuns* runs = <KeyRuns*> struct_new(sizeof(KeyRuns))
+    runs.account = account
+    runs.phys = key.phys
+    return runs
+
+
+cdef void key_runs_free(KeyRuns* runs) noexcept nogil:
+    if runs != NULL:
+        buffer_unref(runs.ends)
+        struct_free(runs)
+
+
+cdef void key_runs_clear(KeyRuns* runs, KeyColumns* keys) noexcept nogil:
+    keys.n_rows = 0             # the bytes of fixed width are reused
+    runs.n_ends = 0
+    runs.in_stretch = False
+
+
+cdef int add_end(KeyRuns* runs, uint32_t number) except -1 nogil:
+    cdef int64_t n_bytes = runs.n_ends * <int64_t> sizeof(uint32_t)
+    if runs.n_ends > 0 and (<const uint32_t*> runs.ends.data)[runs.n_ends - 1] == number:
+        return 0
+    if runs.ends == NULL:
+        runs.ends = buffer_new(runs.account, FIRST_ENDS * sizeof(uint32_t))
+    elif n_bytes + <int64_t> sizeof(uint32_t) > runs.ends.size:
+        buffer_grow(&runs.ends, n_bytes, 2 * n_bytes)
+    (<uint32_t*> runs.ends.data)[runs.n_ends] = number
+    runs.n_ends += 1
+    return 0
+
+
+cdef bint number_runs(
+    const Key* keys, int64_t n, const Key* last, bint in_stretch, uint32_t number, uint32_t* starts, int64_t* n_starts,
+    uint32_t* numbers,
+) noexcept nogil:
+    """Number the runs of n rows; starts[0..n_starts) are their first rows. `number` is that of the first new run.
+
+    `last` is the key of the run before them, NULL if there is none. Returns False if keys descend.
+    """
+    cdef int64_t k = 0
+    cdef bint is_new
+    cdef bint descends = False
+    cdef Key key
+    cdef Key before = keys[0]
+    cdef int64_t i
+    if last == NULL or last[0] != keys[0]:
+        descends = in_stretch and keys[0] < last[0]
+        starts[0] = 0
+        k = 1
+    number += <uint32_t> k - 1
+    numbers[0] = number
+    for i in range(1, n):
+        key = keys[i]
+        is_new = key != before
+        descends |= key < before
+        starts[k] = <uint32_t> i        # overwritten unless the row begins a run
+        k += is_new
+        number += is_new
+        numbers[i] = number
+        before = key
+    n_starts[0] = k
+    return not descends
+
+
+cdef bint number_keys(
+    KeyRuns* runs, const KeyColumns* keys, const Vector* key, int64_t n, uint32_t* starts, int64_t* n_starts,
+    uint32_t* numbers,
+) noexcept nogil:
+    cdef int64_t n_runs = keys.n_rows
+    cdef bint within = runs.in_stretch
+    cdef uint32_t first = <uint32_t> n_runs
+    cdef const void* values = key.values
+    cdef const void* last = NULL
+    if n_runs > 0:
+        last = keys.columns[0].values.data + (n_runs - 1) * keys.columns[0].width
+    if runs.phys == PHYS_I64:
+        return number_runs[int64_t](
+            <const int64_t*> values, n, <const int64_t*> last, within, first, starts, n_starts, numbers
+        )
+    if runs.phys == PHYS_I32:
+        return number_runs[int32_t](
+            <const int32_t*> values, n, <const int32_t*> last, within, first, starts, n_starts, numbers
+        )
+    if runs.phys == PHYS_I16:
+        return number_runs[int16_t](
+            <const int16_t*> values, n, <const int16_t*> last, within, first, starts, n_starts, numbers
+        )
+    if runs.phys == PHYS_I8:
+        return number_runs[int8_t](
+            <const int8_t*> values, n, <const int8_t*> last, within, first, starts, n_starts, numbers
+        )
+    if runs.phys == PHYS_U64:
+        return number_runs[uint64_t](
+            <const uint64_t*> values, n, <const uint64_t*> last, within, first, starts, n_starts, numbers
+        )
+    if runs.phys == PHYS_U32:
+        return number_runs[uint32_t](
+            <const uint32_t*> values, n, <const uint32_t*> last, within, first, starts, n_starts, numbers
+        )
+    if runs.phys == PHYS_U16:
+        return number_runs[uint16_t](
+            <const uint16_t*> values, n, <const uint16_t*> last, within, first, starts, n_starts, numbers
+        )
+    return number_runs[uint8_t](
+        <const uint8_t*> values, n, <const uint8_t*> last, within, first, starts, n_starts, numbers
+    )
+
+
+cdef bint key_runs_add(
+    KeyRuns* runs, KeyColumns* keys, const Vector* key, int64_t n, uint32_t* numbers,
+) except -1 nogil:
+    cdef uint32_t starts[VECTOR_ROWS]
+    cdef int64_t n_starts
+    cdef int64_t i
+    qc_check(0 < n <= VECTOR_ROWS and key.phys == runs.phys, b"the rows to add to runs are a vector of the key's type")
+    if key.validity != NULL:
+        for i in range(n):
+            if not bit_get(key.validity, i):
+                return False
+    if not number_keys(runs, keys, key, n, starts, &n_starts, numbers):
+        return False
+    key_columns_append(keys, key, starts, n_starts)
+    if not runs.in_stretch:
+        add_end(runs, numbers[0])
+        runs.in_stretch = True
+    return True
+
+
+cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil:
+    if runs.in_stretch:
+        runs.in_stretch = False
+        add_end(runs, <uint32_t> (keys.n_rows - 1))
+    return 0
+
+
+cdef int64_t ends_before(const KeyRuns* runs, int64_t number) noexcept nogil:
+    """How many runs at the ends of stretches have a lower number."""
+    cdef const uint32_t* ends = <const uint32_t*> runs.ends.data
+    cdef int64_t low = 0
+    cdef int64_t high = runs.n_ends
+    cdef int64_t middle
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch, int64_t start) except? NULL nogil:
+    cdef int64_t n = batch.n_rows
+    cdef Buffer* rows
+    cdef uint32_t* row
+    cdef const uint32_t* end
+    cdef const uint32_t* end_stop
+    cdef Batch* others = NULL
+    cdef int64_t first, n_ends, i
+    cdef bint done = False
+    qc_check(not runs.in_stretch, b"the last stretch has ended")
+    batch.part = WHOLE_GROUPS
+    if runs.n_ends == 0:
+        return NULL
+    first = ends_before(runs, start)
+    n_ends = ends_before(runs, start + n) - first
+    if n_ends == 0:
+        return NULL
+    rows = buffer_new(runs.account, n * sizeof(uint32_t))
+    try:
+        # The rows of the ends, then those of all others.
+        row = <uint32_t*> rows.data
+        end = <const uint32_t*> runs.ends.data + first
+        end_stop = end + n_ends
+        for i in range(n_ends):
+            row[i] = <uint32_t> (end[i] - start)
+        row += n_ends
+        for i in range(n):
+            if end < end_stop and end[0] - start == i:
+                end += 1
+            else:
+                row[0] = <uint32_t> i
+                row += 1
+        others = batch_with_schema(batch, batch.schema)
+        batch_select(others, <uint32_t*> rows.data, n_ends, <Owner*> rows)
+        batch_select(batch, <uint32_t*> rows.data + n_ends, n - n_ends, <Owner*> rows)
+        done = True
+    finally:
+        buffer_unref(rows)
+        if not done:
+            batch_unref(others)
+    return others

@@ -1,0 +1,213 @@
+"""Groups of rows that come in the order of their key: whole groups at once, and ends that are merged."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oracle import assert_same_rows
+from qcore import ExecutionError, MemoryLimitError, Session
+from qcore_ext.aggregate.aggregation import HashAggregation, partial_schema
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import run_chain
+
+N = 80_000
+KEY_TYPES: dict[pa.DataType, int] = {
+    pa.int8(): -128, pa.int16(): -32768, pa.int32(): -(2**31), pa.int64(): -(2**63), pa.uint8(): 0, pa.uint16(): 0,
+    pa.uint32(): 0, pa.uint64(): 2**64 - N, pa.date32(): -5, pa.timestamp("us"): -(2**40), pa.timestamp("ns"): 2**60,
+}  # fmt: skip
+
+
+def lengths_of_groups(rng: np.random.Generator, longest: int) -> np.ndarray:
+    """The lengths of groups of N rows: most short, a few long."""
+    is_long = rng.random(N) < min(0.1, 6 / longest)
+    lengths = np.where(is_long, rng.integers(1, longest, N), rng.integers(1, 5, N))
+    return lengths[: int(np.searchsorted(np.cumsum(lengths), N)) + 1]
+
+
+@functools.cache
+def ordered_table(type: pa.DataType, chunk_rows: int, longest: int = 3000, seed: int = 1) -> pa.Table:
+    """Keys in order, from the lowest given value on, with gaps; numbers with nulls, a text and a flag."""
+    rng = np.random.default_rng(seed)
+    lengths = lengths_of_groups(rng, longest)
+    steps = rng.integers(1, 3, len(lengths)) if not pa.types.is_integer(type) or type.bit_width >= 32 else 1
+    groups = np.cumsum(np.broadcast_to(steps, len(lengths)))
+    if pa.types.is_integer(type) and type.bit_width < 32:
+        groups = groups * 2**type.bit_width // (int(groups[-1]) + 1)
+    keys = np.repeat(groups, lengths)[:N]
+    if type == pa.uint64():
+        keys = np.minimum(keys, N - 1)
+    stored = pa.int32() if pa.types.is_date32(type) else pa.int64() if pa.types.is_timestamp(type) else type
+    k = pa.array([int(key) + KEY_TYPES[type] for key in keys], stored).view(type)
+    table = pa.table({
+        "k": k,
+        "x": pa.array(rng.integers(-1000, 1000, N), mask=rng.random(N) < 0.1),
+        "f": rng.random(N),
+        "s": [f"a text of many bytes {i % 977}" if i % 7 else None for i in range(N)],
+        "b": rng.random(N) < 0.3,
+        "i": pa.array(range(N), pa.int32()),
+    })  # fmt: skip
+    return pa.concat_tables([table.slice(at, chunk_rows) for at in range(0, N, chunk_rows)])
+
+
+CALLS = (
+    "count(*) as n, count(x) as c, sum(x) as t, min(s) as low, max(s) as high, avg(x) as mean, stddev(f) as dev, "
+    "sum(x) filter (where b) as part, bool_or(b) as any_b"
+)
+
+
+def check_query(sql: str, table: pa.Table, threads: int, in_order: bool = True) -> None:
+    session = Session(threads=threads)
+    result = session.sql(sql, {"t": table})
+    got = result.to_arrow()
+    operators = [one for pipeline in result.stats()["pipelines"] for one in pipeline["operators"]]
+    n_runs = sum(one["groups"]["runs"] for one in operators if one.get("groups"))
+    assert (n_runs > 0) == (in_order and got.num_rows > 0)
+    with duckdb.connect() as oracle:
+        oracle.register("t", table)
+        assert_same_rows(got, oracle.sql(sql).to_arrow_table())
+
+
+@pytest.mark.parametrize("type", [type for type in KEY_TYPES if type.bit_width > 16], ids=str)
+def test_keys_of_each_type(type: pa.DataType) -> None:
+    check_query(f"select k, {CALLS} from t group by k", ordered_table(type, 40_000), threads=2)
+
+
+@pytest.mark.parametrize("type", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16()], ids=str)
+def test_narrow_keys(type: pa.DataType) -> None:
+    """A type of 8 bits has too few values for the optimizer. The operator takes it as any other."""
+    check_partial(ordered_table(type, N).select(["k", "x"]).slice(0, 20_000).to_batches(max_chunksize=4096))
+    check_query(
+        f"select k, {CALLS} from t group by k", ordered_table(type, 40_000), threads=2, in_order=type.bit_width == 16
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("chunk_rows", [N, 16_384, 700])
+@pytest.mark.parametrize("longest", [5, 3000, 60_000])
+def test_groups_over_the_ends_of_batches(threads: int, chunk_rows: int, longest: int) -> None:
+    """Groups of one row, of several batches and of several splits."""
+    table = ordered_table(pa.int64(), chunk_rows, longest, seed=longest)
+    check_query(f"select k, {CALLS} from t group by k", table, threads)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["i % 3 = 0", "x > 990", "i between 40000 and 41000", "i = 70000", "i < 0", "i % 4096 in (0, 1, 4095)", "x is null"],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_a_filter_drops_do_not_matter(where: str, threads: int) -> None:
+    table = ordered_table(pa.int64(), 10_000, longest=40)
+    check_query(f"select k, {CALLS} from t where {where} group by k", table, threads)
+    check_query(f"select y, count(*) as n from (select k as y, x from t where {where}) group by y", table, threads)
+
+
+def test_a_condition_on_groups() -> None:
+    table = ordered_table(pa.int32(), 33_000, longest=50)
+    check_query("select k, sum(f) as t from t group by k having count(*) > 20", table, threads=2)
+    check_query("select count(*) as n from (select k, sum(x) from t group by k having sum(x) > 500)", table, threads=2)
+
+
+def test_one_row_for_each_group() -> None:
+    """More groups than a driver keeps, several times in a batch."""
+    table = pa.table({"k": range(300_000), "x": [i % 13 for i in range(300_000)]})
+    check_query("select k, sum(x) as t from t group by k", table, threads=2)
+    check_query("select distinct k from t", table, threads=2)
+
+
+def test_the_statistics_name_the_groups() -> None:
+    table = pa.table({"k": np.arange(200_000) // 3})
+    result = Session(threads=2).sql("select k, count(*) from t group by k", {"t": table})
+    result.to_arrow()
+    text = result.explain(analyze=True)
+    assert "as runs of equal keys" in text and "whole before the exchange" in text
+    operators = [one for pipeline in result.stats()["pipelines"] for one in pipeline["operators"]]
+    partial, final = (one["groups"] for one in operators if one["name"] == "HashAggregation")
+    assert partial["runs"] > final["whole"] > 60_000
+    assert partial["table"] == partial["array"] == partial["passed"] == 0
+    assert final["whole"] + final["array"] + final["table"] == 66_667
+
+
+def test_a_table_whose_memory_is_changed_is_an_error() -> None:
+    """The order was found when the query was planned."""
+    keys = np.arange(400_000) // 2
+    table = pa.table({"k": keys})
+    session = Session(threads=2)
+    session.register("t", table)
+    assert session.sql("select k, count(*) from t group by k").to_arrow().num_rows == 200_000
+    keys[1000:2000] = keys[1000:2000][::-1].copy()
+    with pytest.raises(ExecutionError, match="do not change the memory of a table that is in use"):
+        session.sql("select k, count(*) from t group by k").to_arrow()
+
+
+# --- the operator ---
+
+SUMS = [("sum", 1, -1, False), ("count", -1, -1, False)]
+
+
+def partial_groups(batches: list[pa.RecordBatch], memory: Account | None = None) -> pa.Table:
+    """The groups that the partial step returns: the sum of the second column, and the number of rows."""
+    source = batches[0].schema
+    sums = pa.schema([source.field(0), ("t", pa.int64()), ("n", pa.int64())])
+    middle = pa.schema(partial_schema(Schema(source), 1, SUMS, Schema(sums)))
+    operator = HashAggregation("agg", memory or Account(), None, 1, SUMS, "partial", Schema(middle), ordered=True)
+    made = run_chain([operator], batches)
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in made], promote_options="permissive")
+
+
+def check_partial(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Fail unless the states of the groups add up to what pyarrow finds."""
+    got = partial_groups(batches)
+    table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
+    names = got.column_names
+    merged = got.group_by(names[0]).aggregate([(names[1], "sum"), (names[-1], "sum")])
+    wanted = table.group_by("k").aggregate([("x", "sum"), ([], "count_all")])
+    assert_same_rows(merged, wanted)
+    return got
+
+
+def batch_of(keys: Any, type: pa.DataType | None = None) -> pa.RecordBatch:
+    k = pa.array(keys, type or pa.int64())
+    return pa.record_batch({"k": k, "x": pa.array(range(len(k)), pa.int64())})
+
+
+def test_only_ends_come_more_than_once() -> None:
+    """A key that two batches share may come twice; all others once."""
+    got = check_partial([batch_of([1, 1, 2, 3, 3]), batch_of([3, 3, 3]), batch_of([3, 4, 5]), batch_of([7, 8, 9, 9])])
+    assert sorted(got["k"].to_pylist()) == [1, 2, 3, 4, 5, 7, 8, 9]
+    # A driver may get later rows of the table first.
+    got = check_partial([batch_of([7, 8, 9]), batch_of([3, 4, 7]), batch_of([]), batch_of([9, 9])])
+    assert sorted(got["k"].to_pylist()) == [3, 4, 7, 7, 8, 9, 9]
+
+
+@pytest.mark.parametrize("keys", [[1, 2, 1], [*range(5000), 4999, 4998], [*[5] * 2048, 4], [0, None, 1], [None, None]])
+def test_keys_that_descend_or_are_null_are_an_error(keys: list[int | None]) -> None:
+    with pytest.raises(ExecutionError, match="node agg are not in the order of their key"):
+        partial_groups([batch_of([-1, 0]), batch_of(keys)])
+
+
+def test_d6_wider_keys_and_values_end_the_runs() -> None:
+    """The groups so far become groups of a table."""
+    narrow = [batch_of([1, 1, 2, 3], pa.int32()), batch_of([3, 4, 5], pa.int32())]
+    got = check_partial([*narrow, batch_of([5, 6, 2**40]), batch_of([2**40, 7, 1])])
+    assert sorted(got["k"].to_pylist()) == [1, 2, 3, 4, 5, 6, 7, 2**40]
+
+
+def test_other_keys_are_grouped_as_ever() -> None:
+    text = pa.record_batch({"k": ["b", "a", "b"], "x": pa.array([1, 2, 3], pa.int64())})
+    real = pa.record_batch({"k": [2.0, 1.0, 2.0], "x": pa.array([1, 2, 3], pa.int64())})
+    flag = pa.record_batch({"k": [True, False, True], "x": pa.array([1, 2, 3], pa.int64())})
+    wide = pa.record_batch({"k": pa.array([2, 1, 2], pa.decimal128(38)), "x": pa.array([1, 2, 3], pa.int64())})
+    for batch in (text, real, flag, wide):
+        assert check_partial([batch]).num_rows == 2
+
+
+def test_d3_too_little_memory_is_an_error() -> None:
+    with pytest.raises(MemoryLimitError):
+        partial_groups([batch_of(range(200_000))], Account(limit=300_000))
