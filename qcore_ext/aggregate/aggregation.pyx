@@ -23,6 +23,7 @@ from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
@@ -725,7 +726,8 @@ cdef class HashAggregation(Operator):
         try:
             self.emit_columns(self.emitted, n, out.columns)
             if self.runs != NULL:
-                self.ready = key_runs_divide(self.runs, out, self.emitted)
+                qc_check(n == self.n_groups(), b"all runs fit a batch")
+                self.ready = key_runs_divide(self.runs, out)
             done = True
         finally:
             if not done:

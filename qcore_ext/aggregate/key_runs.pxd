@@ -33,6 +33,6 @@ cdef bint key_runs_add(
 ) except -1 nogil
 # End the stretch of rows, if one has begun.
 cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil
-# Divide a batch whose rows are the runs `start` and following, at the end of a stretch. The batch keeps those that are
-# whole groups and is marked as WHOLE_GROUPS; it may keep none. Returns a batch of the others, or NULL if there are none.
-cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch, int64_t start) except? NULL nogil
+# Divide a batch whose rows are all runs, at the end of a stretch. The batch keeps those that are whole groups and is
+# marked as WHOLE_GROUPS; it may keep none. Returns a batch of the others.
+cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch) except NULL nogil

@@ -6,6 +6,7 @@ one driver, or partitioned by ranges of keys.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from qcore_ext.data.batch cimport WHOLE_GROUPS, batch_select, batch_unref, batch_with_schema
 from qcore_ext.data.column cimport VECTOR_ROWS
@@ -171,50 +172,27 @@ cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil:
     return 0
 
 
-cdef int64_t ends_before(const KeyRuns* runs, int64_t number) noexcept nogil:
-    """How many runs at the ends of stretches have a lower number."""
+cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch) except NULL nogil:
     cdef const uint32_t* ends = <const uint32_t*> runs.ends.data
-    cdef int64_t low = 0
-    cdef int64_t high = runs.n_ends
-    cdef int64_t middle
-    while low < high:
-        middle = (low + high) >> 1
-        if ends[middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch, int64_t start) except? NULL nogil:
+    cdef int64_t n_ends = runs.n_ends
     cdef int64_t n = batch.n_rows
+    cdef int64_t next_end = 0
     cdef Buffer* rows
     cdef uint32_t* row
-    cdef const uint32_t* end
-    cdef const uint32_t* end_stop
     cdef Batch* others = NULL
-    cdef int64_t first, n_ends, i
+    cdef int64_t i
     cdef bint done = False
-    qc_check(not runs.in_stretch, b"the last stretch has ended")
+    qc_check(not runs.in_stretch and 0 < n_ends <= n, b"the last stretch has ended, and the batch has all runs")
     batch.part = WHOLE_GROUPS
-    if runs.n_ends == 0:
-        return NULL
-    first = ends_before(runs, start)
-    n_ends = ends_before(runs, start + n) - first
-    if n_ends == 0:
-        return NULL
     rows = buffer_new(runs.account, n * sizeof(uint32_t))
     try:
-        # The rows of the ends, then those of all others.
+        # The ends, then all other rows.
         row = <uint32_t*> rows.data
-        end = <const uint32_t*> runs.ends.data + first
-        end_stop = end + n_ends
-        for i in range(n_ends):
-            row[i] = <uint32_t> (end[i] - start)
+        memcpy(row, ends, n_ends * sizeof(uint32_t))
         row += n_ends
         for i in range(n):
-            if end < end_stop and end[0] - start == i:
-                end += 1
+            if next_end < n_ends and ends[next_end] == i:
+                next_end += 1
             else:
                 row[0] = <uint32_t> i
                 row += 1
