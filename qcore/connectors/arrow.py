@@ -24,6 +24,7 @@ from qcore.connectors.soundness import (
 from qcore.connectors.streams import ReaderStream, TableStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
+from qcore.plan.row_order import RowOrder
 from qcore.record import record
 from qcore_ext.data.checked_stream import CheckedStream
 from qcore_ext.data.given_batches import GivenBatches, checked_mode
@@ -73,11 +74,11 @@ class ArrowTable(StoredTable):
         """Return the number of rows, and statistics of a sample of each column (see column_samples)."""
         return TableStatistics(self._data.num_rows, self._statistics)
 
-    def is_ordered(self, column: str) -> bool:
+    def row_order(self, column: str) -> RowOrder | None:
         """Return whether the rows are in ascending order of a column without nulls."""
-        return passes(self._data.schema.field(column).type, self.schema.field(column).type) and (
-            self._statistics.is_ordered(column)
-        )
+        if not passes(self._data.schema.field(column).type, self.schema.field(column).type):
+            return None
+        return RowOrder() if self._statistics.is_ordered(column) else None
 
     def version(self) -> int:
         """Return 0: the table never changes."""

@@ -144,9 +144,8 @@ class Table(Protocol):
     A table may also have a method `version()`. It returns a hashable object that changes with the schema and the
     statistics. Plans of queries over tables without this method are not cached.
 
-    A table may have a method `is_ordered(column)`. It returns whether every batch of every split has rows that are
-    neighbours in the table, in ascending order of the column, which has no nulls, and whether the splits are in that
-    order too and have no row twice. It may read the column.
+    A table may have a method `row_order(column)`. It returns the RowOrder of its rows by a column, None if they have
+    none. No row may be in two of its splits then. The method may read the column.
     """
 
     @property

@@ -13,6 +13,7 @@ from qcore.connectors.base import BatchStream, FileSplit, Split, TableStatistics
 from qcore.connectors.other_formats import CSV, IPC, ORC, FileFormat, open_whole, read_row_count, read_schema
 from qcore.connectors.parquet.footer import FOOTERS
 from qcore.connectors.parquet.native import columns_of_pyarrow
+from qcore.connectors.parquet.row_order import order_of_row_groups
 from qcore.connectors.parquet.statistics import FooterStatistics
 from qcore.connectors.parquet.table import SPLIT_ROWS, constants_may_pass, open_parquet, split_file
 from qcore.connectors.storage import (
@@ -26,6 +27,7 @@ from qcore.connectors.storage import (
 )
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
+from qcore.plan.row_order import RowOrder
 
 PARQUET = "Parquet"
 SUFFIXES: dict[str, FileFormat | str] = {
@@ -174,6 +176,15 @@ class FileTable:
             statistics = TableStatistics(rows, FooterStatistics(self.schema, files))
             self._statistics = version, statistics
         return statistics
+
+    def row_order(self, column: str) -> RowOrder | None:
+        """Return the bounds of a column of integers in the row groups of Parquet files, if these have no value in common
+        but their bounds.
+        """
+        if isinstance(self._format, FileFormat) or any(column in dict(constants) for constants in self._constants):
+            return None
+        footers = [FOOTERS.get(file.location) for file in self._files]
+        return order_of_row_groups(footers, self.schema.field(column))
 
     def version(self) -> tuple[tuple[int, int], ...]:
         """Return the size and the modification time of each file. OSError: a file is gone."""

@@ -40,6 +40,7 @@ from qcore.lowering.runtime_filters import (
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
+from qcore.plan.row_order import RowOrder
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore_ext.aggregate.aggregation import HashAggregation
@@ -368,8 +369,8 @@ class Lowering:
         steps = aggregate_steps(node)
         drivers = self.threads if steps.key_names else 1
         kind = "hash" if steps.key_names else "gather"
-        in_order = node.is_ordered and not steps.needs_all_rows
-        if pipeline.drivers == 1 and not in_order:
+        order = None if steps.needs_all_rows else node.row_order
+        if pipeline.drivers == 1 and order is None:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
         elif steps.needs_all_rows or node.partition_keys:
             # Distinct and holistic aggregates need all rows of a group in one driver.
@@ -382,7 +383,7 @@ class Lowering:
             self._aggregation(pipeline, node, steps, "single", None)
         else:
             programs = compile_inputs(steps, node.child.schema)
-            self._aggregation(pipeline, node, steps, "partial", programs, in_order)
+            self._aggregation(pipeline, node, steps, "partial", programs, order)
             pipeline = self.exchange(pipeline, node.id, kind, steps.key_names, drivers, steps.partial_schema)
             self._aggregation(pipeline, node, steps, "final", None)
         self._post(pipeline, node, steps)
@@ -401,7 +402,7 @@ class Lowering:
         steps: AggregateSteps,
         step: str,
         programs: Programs | None,
-        in_order: bool = False,
+        order: RowOrder | None = None,
     ) -> None:
         """Append one step of an aggregation. It reads the outputs of `programs`; without them, the input."""
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
@@ -418,7 +419,8 @@ class Lowering:
                 step,
                 schema,
                 input_schema=inputs,
-                ordered=in_order,
+                ordered=order is not None,
+                fences=() if order is None else order.fences,
             ),
         )
 

@@ -1,7 +1,8 @@
-"""Rule: rows that a table in memory has in the order of their only key are grouped without a table of groups.
+"""Rule: rows that a table has in the order of their only key are grouped without a table of groups.
 
-Each run of equal keys is a group (aggregate/key_runs). All its rows are in one batch, except for the runs at the ends of
-batches. So the groups need not be looked up, and not be merged after the exchange.
+Each run of equal keys is a group (aggregate/key_runs). All its rows are in one batch of a table in memory, or in one row
+group of a file, except for the runs at the ends. So the groups need not be looked up, and not be merged after the
+exchange. Whether the rows of a row group are in order is seen when they are read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ROWS_PER_GROUP_MAX = 256.0
 
 
 def mark_ordered_rows(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
-    """Return the plan with `is_ordered` of Aggregates whose rows come in the order of their only key."""
+    """Return the plan with the `row_order` of Aggregates whose rows come in the order of their only key."""
     return transform_plan(plan, lambda node: _mark(node, estimator), ids)
 
 
@@ -32,13 +33,14 @@ def _mark(node: PlanNode, estimator: Estimator) -> PlanNode:
     if found is None:
         return node
     scan, column = found
-    is_ordered = getattr(scan.source, "is_ordered", None)
-    if is_ordered is None or estimator.rows(scan) < ROWS_MIN:
+    row_order = getattr(scan.source, "row_order", None)
+    if row_order is None or estimator.rows(scan) < ROWS_MIN:
         return node
     estimate = estimator.column(scan, scan.schema.names[scan.columns.index(column)])
-    if not estimate.known or estimate.distinct * ROWS_PER_GROUP_MAX < estimate.rows or not is_ordered(column):
+    if not estimate.known or estimate.distinct * ROWS_PER_GROUP_MAX < estimate.rows:
         return node
-    return replace(node, is_ordered=True, partition_keys=())
+    order = row_order(column)
+    return node if order is None else replace(node, row_order=order, partition_keys=())
 
 
 def _scanned_column(node: Aggregate) -> tuple[Scan, str] | None:

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from qcore.expression.tree import Expr
+from qcore.plan.row_order import RowOrder
 from qcore.record import record
 
 
@@ -159,8 +160,7 @@ class Aggregate(Unary):
     for one set of all keys. `grouping_id` names an int64 column between keys and aggregates. Its low bits tell which
     keys the row's set lacks, the first key in the highest of these bits. `partition_keys`: the positions of the keys by
     which rows are partitioned over the drivers before they are grouped. If there are none, the drivers group their rows
-    and partition the groups. `is_ordered`: the rows of each batch are neighbours in a table whose rows are in ascending
-    order of the only key, which is never null.
+    and partition the groups. `row_order`: the order in which a table has the rows by the only key.
     """
 
     keys: tuple[tuple[str, Expr], ...]
@@ -168,7 +168,7 @@ class Aggregate(Unary):
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     grouping_id: str | None = None
     partition_keys: tuple[int, ...] = ()
-    is_ordered: bool = False
+    row_order: RowOrder | None = None
 
     def set_number(self, position: int) -> int:
         """The grouping id of a set: a bit for each missing key, and the set's position in the bits above. The position

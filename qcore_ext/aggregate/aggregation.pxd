@@ -70,6 +70,7 @@ cdef class HashAggregation(Operator):
     cdef int64_t rows_to_pass
     cdef KeyColumns* passed         # owned; keys of rows passed through, or of runs; NULL if the table is in use
     cdef bint ordered               # the rows come in the order of their key
+    cdef bytes fences               # of KeyRuns, int64
     cdef KeyRuns* runs              # owned; NULL unless each run of equal keys is a group
     cdef Batch* ready               # owned; the next output, or NULL
 
@@ -86,7 +87,7 @@ cdef class HashAggregation(Operator):
     cdef bint add_columns(self) except -1 nogil
     cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
-    cdef int add_runs(self, int64_t n) except -1 nogil
+    cdef int64_t add_runs(self, int64_t n) except -1 nogil
     cdef Batch* take_whole_groups(self) except NULL nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil

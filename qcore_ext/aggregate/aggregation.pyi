@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import disjoint_base
@@ -22,4 +23,5 @@ class HashAggregation(Operator):
         radix_groups_min: int = 65536,
         input_schema: Schema | None = None,
         ordered: bool = False,
+        fences: Sequence[int] | None = None,
     ) -> None: ...

@@ -23,7 +23,6 @@ from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.atomic cimport qc_load
-from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
@@ -42,7 +41,8 @@ from qcore_ext.aggregate.group_set cimport (
 from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.key_runs cimport (
-    key_runs_add, key_runs_clear, key_runs_cut, key_runs_divide, key_runs_free, key_runs_new, key_runs_suit,
+    key_runs_add, key_runs_clear, key_runs_cut, key_runs_divide, key_runs_enter, key_runs_free, key_runs_new,
+    key_runs_room, key_runs_suit,
 )
 from qcore_ext.aggregate.radix_groups cimport (
     radix_groups_add, radix_groups_add_part, radix_groups_fetch, radix_groups_finish, radix_groups_free,
@@ -58,6 +58,8 @@ from qcore_ext.aggregate.widened_groups cimport (
     HeldGroups, first_change, held_groups_free, held_groups_move,
 )
 
+from array import array
+
 from qcore_ext.aggregate.calls import partial_schema  # no-cython-lint: for users
 from qcore_ext.ground.status import ExecutionError, PlanError, SchemaChangeError
 
@@ -70,6 +72,7 @@ cdef enum:
     # Number of rows to pass through before the table is used again: many, so that the trial costs little, but few
     # enough to notice that the input has changed.
     PASS_ROWS = 1048576
+    HELD_RUNS_MAX = 524288      # runs that are kept until their part of the table has ended
     ORDERED_GROUPS_MAX = 16384  # table size for input in key order: it stays in the second-level cache
     MASK_WAIT_MAX = 1024        # vectors after one whose keys were not all known, before masks are tried again
     PARTITIONED_GROUPS = 16     # a partitioned table may have this many times the groups of a plain one
@@ -107,6 +110,10 @@ cdef class HashAggregation(Operator):
     ordered : bool
         For step 'partial' with one key: the rows of each batch are neighbours in their table, in ascending order of the
         key, which is never null. Rows that a filter has dropped do not matter. The order of batches does not either.
+    fences : sequence of int, optional
+        With `ordered`, ascending: the table has parts, and an operator gets all rows of a part, one after another. The
+        keys of a part are between two neighbouring fences, both included, and no other part has a key between them. The
+        rows of a part need not be in order; then they are grouped as others.
 
     Raises
     ------
@@ -117,7 +124,7 @@ cdef class HashAggregation(Operator):
     def __init__(
         self, str node_id, Account query_memory, object compile, int32_t n_keys, list aggregates, str step,
         Schema output_schema, int64_t partial_groups_max=65536, int64_t radix_groups_min=65536,
-        Schema input_schema=None, bint ordered=False,
+        Schema input_schema=None, bint ordered=False, object fences=None,
     ):
         Operator.__init__(self, "HashAggregation", node_id, query_memory)
         if step not in STEPS:
@@ -144,6 +151,7 @@ cdef class HashAggregation(Operator):
         self.takes_parts = self.step == SINGLE and n_keys > 0 and not self.needs_all_rows
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
         self.ordered = ordered and self.step == PARTIAL
+        self.fences = array("q", fences or ()).tobytes()
         wanted = n_keys + (self.calls.n_state_columns if self.step == PARTIAL else self.calls.n_results)
         if len(output_schema) != wanted:
             raise PlanError(
@@ -285,6 +293,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int prepare(self) except -1:
+        cdef int64_t n_fences = <int64_t> len(self.fences) // <int64_t> sizeof(int64_t)
         cdef int32_t i
         cdef DataType* types = self.types
         cdef DataType* state_types = types + self.n_loaded
@@ -331,10 +340,9 @@ cdef class HashAggregation(Operator):
         self.plan.merging = self.step == FINAL
         self.takes_columns = whole_columns_suit(&self.plan)
         self.groups = group_set_new(&self.plan, NULL)
-        if self.ordered and key_runs_suit(types, self.n_keys):
-            self.runs = key_runs_new(self.account, types)
+        if self.ordered and key_runs_suit(types, self.n_keys, n_fences > 0):
+            self.runs = key_runs_new(self.account, types, <const int64_t*> <const char*> self.fences, n_fences)
             self.passed = key_columns_new(self.account, types, self.n_keys)
-            self.partial_groups_max = min(self.partial_groups_max, <int64_t> ORDERED_GROUPS_MAX)
         return 0
 
     # --- input ---
@@ -464,16 +472,31 @@ cdef class HashAggregation(Operator):
         self.rows_to_pass -= n
         return group_set_update(self.groups, self.vectors, n, numbers, first + n, NULL)
 
-    cdef int add_runs(self, int64_t n) except -1 nogil:
-        """Add the n rows to groups of runs of equal keys."""
+    cdef int64_t add_runs(self, int64_t n) except -1 nogil:
+        """Add rows to groups of runs of equal keys. Returns how many were added; 0: return the groups first."""
         cdef uint32_t* numbers = <uint32_t*> self.numbers.data
-        if not key_runs_add(self.runs, self.passed, self.vectors, n, numbers):
-            with gil:
-                raise ExecutionError(
-                    f"the rows of the aggregation of node {self.node_id} are not in the order of their key, in which "
-                    "they were when the query was planned; do not change the memory of a table that is in use"
-                )
-        return group_set_update(self.groups, self.vectors, n, numbers, self.passed.n_rows, NULL)
+        cdef bint has_fences = self.runs.fences != NULL
+        cdef int64_t n_within = key_runs_room(self.runs, self.vectors, n)
+        if n_within == 0 and self.passed.n_rows >= ORDERED_GROUPS_MAX:
+            return 0
+        if n_within == 0 and key_runs_enter(self.runs, self.vectors):
+            n_within = key_runs_room(self.runs, self.vectors, n)
+        if n_within > 0 and self.passed.n_rows < HELD_RUNS_MAX:
+            if key_runs_add(self.runs, self.passed, self.vectors, n_within, numbers):
+                group_set_update(self.groups, self.vectors, n_within, numbers, self.passed.n_rows, NULL)
+                return n_within
+            if not has_fences:
+                with gil:
+                    raise ExecutionError(
+                        f"the rows of the aggregation of node {self.node_id} are not in the order of their key, in "
+                        "which they were when the query was planned; do not change the memory of a table that is in use"
+                    )
+        # None of the groups so far is whole. Those of parts before this one have been returned, or could have been.
+        key_runs_free(self.runs)
+        self.runs = NULL
+        self.ordered = False
+        self.pass_through(n)
+        return n
 
     cdef Batch* take_whole_groups(self) except NULL nogil:
         """The results of the batch's rows. Each row is the state of a whole group."""
@@ -536,6 +559,9 @@ cdef class HashAggregation(Operator):
         cdef int64_t p
         if self.step != PARTIAL or self.n_keys == 0:
             return False
+        if self.runs != NULL:
+            # With fences, groups are returned when their part of the table has ended.
+            return self.runs.fences == NULL and self.passed.n_rows + VECTOR_ROWS > ORDERED_GROUPS_MAX
         if self.radix == NULL:
             n_groups = self.n_groups() + VECTOR_ROWS
             return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)
@@ -605,7 +631,9 @@ cdef class HashAggregation(Operator):
                 radix_groups_add(self.radix, self.vectors, n)
                 self.rows_grouped += n
             elif self.runs != NULL:
-                self.add_runs(n)
+                n = self.add_runs(n)
+                if n == 0:
+                    return self.start_emitting()
                 self.rows_grouped += n
             elif self.passed != NULL:
                 self.pass_through(n)
@@ -726,8 +754,7 @@ cdef class HashAggregation(Operator):
         try:
             self.emit_columns(self.emitted, n, out.columns)
             if self.runs != NULL:
-                qc_check(n == self.n_groups(), b"all runs fit a batch")
-                self.ready = key_runs_divide(self.runs, out)
+                self.ready = key_runs_divide(self.runs, out, self.emitted)
             done = True
         finally:
             if not done:

@@ -32,20 +32,34 @@ ctypedef fused Key:
     uint64_t
 
 
-cdef bint key_runs_suit(const DataType* types, int32_t n_keys) noexcept nogil:
-    return n_keys == 1 and PHYS_I8 <= types[0].phys <= PHYS_U64
+cdef bint key_runs_suit(const DataType* types, int32_t n_keys, bint has_fences) noexcept nogil:
+    return n_keys == 1 and PHYS_I8 <= types[0].phys <= (PHYS_U32 if has_fences else PHYS_U64)
 
 
-cdef KeyRuns* key_runs_new(MemoryAccount* account, const DataType* key) except NULL nogil:
+cdef KeyRuns* key_runs_new(
+    MemoryAccount* account, const DataType* key, const int64_t* fences, int64_t n_fences,
+) except NULL nogil:
     cdef KeyRuns* runs = <KeyRuns*> struct_new(sizeof(KeyRuns))
+    cdef bint done = False
     runs.account = account
     runs.phys = key.phys
+    try:
+        if n_fences > 0:
+            qc_check(n_fences > 1, b"a part has two fences")
+            runs.fences = buffer_new(account, n_fences * sizeof(int64_t))
+            runs.n_fences = n_fences
+            memcpy(runs.fences.data, fences, n_fences * sizeof(int64_t))
+        done = True
+    finally:
+        if not done:
+            struct_free(runs)
     return runs
 
 
 cdef void key_runs_free(KeyRuns* runs) noexcept nogil:
     if runs != NULL:
         buffer_unref(runs.ends)
+        buffer_unref(runs.fences)
         struct_free(runs)
 
 
@@ -53,6 +67,68 @@ cdef void key_runs_clear(KeyRuns* runs, KeyColumns* keys) noexcept nogil:
     keys.n_rows = 0             # the bytes of fixed width are reused
     runs.n_ends = 0
     runs.in_stretch = False
+    runs.in_part = False
+
+
+# --- parts between fences ---
+
+cdef int64_t key_at(const KeyRuns* runs, const Vector* key, int64_t i) noexcept nogil:
+    """The key of a row, of a type within int64."""
+    if runs.phys == PHYS_I64:
+        return (<const int64_t*> key.values)[i]
+    if runs.phys == PHYS_I32:
+        return (<const int32_t*> key.values)[i]
+    if runs.phys == PHYS_I16:
+        return (<const int16_t*> key.values)[i]
+    if runs.phys == PHYS_I8:
+        return (<const int8_t*> key.values)[i]
+    if runs.phys == PHYS_U32:
+        return (<const uint32_t*> key.values)[i]
+    if runs.phys == PHYS_U16:
+        return (<const uint16_t*> key.values)[i]
+    return (<const uint8_t*> key.values)[i]
+
+
+cdef inline bint in_part(const KeyRuns* runs, const Vector* key, int64_t i) noexcept nogil:
+    return runs.low <= key_at(runs, key, i) <= runs.high
+
+
+cdef int64_t key_runs_room(const KeyRuns* runs, const Vector* key, int64_t n) noexcept nogil:
+    cdef int64_t i
+    if runs.fences == NULL:
+        return n
+    if not runs.in_part or not in_part(runs, key, 0):
+        return 0
+    if in_part(runs, key, n - 1):
+        return n                # or the rows are in no order, which key_runs_add finds
+    for i in range(1, n):
+        if not in_part(runs, key, i):
+            return i
+    return n
+
+
+cdef bint key_runs_enter(KeyRuns* runs, const Vector* key) noexcept nogil:
+    cdef const int64_t* fences = <const int64_t*> runs.fences.data
+    cdef int64_t first = key_at(runs, key, 0)
+    cdef int64_t low = 0
+    cdef int64_t high = runs.n_fences - 1
+    cdef int64_t middle
+    if first < fences[0] or first > fences[high]:
+        return False
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if fences[middle] <= first:
+            low = middle
+        else:
+            high = middle
+    runs.low = fences[low]
+    runs.high = fences[high]
+    runs.in_part = True
+    runs.in_stretch = False
+    return True
+
+
+# --- runs ---
 
 
 cdef int add_end(KeyRuns* runs, uint32_t number) except -1 nogil:
@@ -159,46 +235,69 @@ cdef bint key_runs_add(
     if not number_keys(runs, keys, key, n, starts, &n_starts, numbers):
         return False
     key_columns_append(keys, key, starts, n_starts)
-    if not runs.in_stretch:
+    if runs.fences != NULL:
+        if key_at(runs, key, 0) == runs.low:
+            add_end(runs, numbers[0])
+        if key_at(runs, key, n - 1) == runs.high:
+            add_end(runs, numbers[n - 1])
+    elif not runs.in_stretch:
         add_end(runs, numbers[0])
-        runs.in_stretch = True
+    runs.in_stretch = True
     return True
 
 
 cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil:
-    if runs.in_stretch:
+    if runs.in_stretch and runs.fences == NULL:
         runs.in_stretch = False
         add_end(runs, <uint32_t> (keys.n_rows - 1))
     return 0
 
 
-cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch) except NULL nogil:
+cdef int64_t ends_before(const KeyRuns* runs, int64_t number) noexcept nogil:
+    """How many runs at the ends of stretches have a lower number."""
     cdef const uint32_t* ends = <const uint32_t*> runs.ends.data
-    cdef int64_t n_ends = runs.n_ends
+    cdef int64_t low = 0
+    cdef int64_t high = runs.n_ends
+    cdef int64_t middle
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch, int64_t start) except? NULL nogil:
     cdef int64_t n = batch.n_rows
+    cdef const uint32_t* ends
+    cdef int64_t n_ends = 0
     cdef int64_t next_end = 0
+    cdef int64_t first, i
     cdef Buffer* rows
     cdef uint32_t* row
     cdef Batch* others = NULL
-    cdef int64_t i
     cdef bint done = False
-    qc_check(not runs.in_stretch and 0 < n_ends <= n, b"the last stretch has ended, and the batch has all runs")
     batch.part = WHOLE_GROUPS
+    if runs.n_ends > 0:
+        first = ends_before(runs, start)
+        n_ends = ends_before(runs, start + n) - first
+    if n_ends == 0:
+        return NULL
+    ends = <const uint32_t*> runs.ends.data + first
     rows = buffer_new(runs.account, n * sizeof(uint32_t))
     try:
         # The ends, then all other rows.
         row = <uint32_t*> rows.data
-        memcpy(row, ends, n_ends * sizeof(uint32_t))
-        row += n_ends
         for i in range(n):
-            if next_end < n_ends and ends[next_end] == i:
+            if next_end < n_ends and ends[next_end] - start == i:
+                row[next_end] = <uint32_t> i
                 next_end += 1
             else:
-                row[0] = <uint32_t> i
-                row += 1
+                row[n_ends + i - next_end] = <uint32_t> i
         others = batch_with_schema(batch, batch.schema)
-        batch_select(others, <uint32_t*> rows.data, n_ends, <Owner*> rows)
-        batch_select(batch, <uint32_t*> rows.data + n_ends, n - n_ends, <Owner*> rows)
+        batch_select(others, row, n_ends, <Owner*> rows)
+        batch_select(batch, row + n_ends, n - n_ends, <Owner*> rows)
         done = True
     finally:
         buffer_unref(rows)

@@ -66,5 +66,5 @@ def test_a_table_reads_a_column_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     monkeypatch.setattr(column_samples, "is_ascending", lambda values: not read.append(len(values)))
     data = pa.table({"k": [1, 2, 3]})
-    assert ArrowTable(data).is_ordered("k") and ArrowTable(data).is_ordered("k")
+    assert ArrowTable(data).row_order("k") and ArrowTable(data).row_order("k")
     assert read == [3]
