@@ -17,8 +17,8 @@ from qcore.plan.nodes import Aggregate, Filter, PlanNode, Project, Scan
 
 # Smaller tables are grouped fast enough. To know the order takes a pass over the column.
 ROWS_MIN = 1 << 16
-# With more rows a group, the tables of groups stay in the first-level caches, and most runs end with their batch.
-ROWS_PER_GROUP_MAX = 256.0
+# Fewer groups are computed under a mask, or in registers.
+GROUPS_MIN = 256
 
 
 def mark_ordered_rows(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
@@ -37,7 +37,7 @@ def _mark(node: PlanNode, estimator: Estimator) -> PlanNode:
     if row_order is None or estimator.rows(scan) < ROWS_MIN:
         return node
     estimate = estimator.column(scan, scan.schema.names[scan.columns.index(column)])
-    if not estimate.known or estimate.distinct * ROWS_PER_GROUP_MAX < estimate.rows:
+    if estimate.known and estimate.distinct < GROUPS_MIN:
         return node
     order = row_order(column)
     return node if order is None else replace(node, row_order=order, partition_keys=())

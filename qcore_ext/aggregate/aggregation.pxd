@@ -87,7 +87,7 @@ cdef class HashAggregation(Operator):
     cdef bint add_columns(self) except -1 nogil
     cdef int64_t add_under_mask(self) except -1 nogil
     cdef int pass_through(self, int64_t n) except -1 nogil
-    cdef int64_t add_runs(self, int64_t n) except -1 nogil
+    cdef int add_runs(self, int64_t n) except -1 nogil
     cdef Batch* take_whole_groups(self) except NULL nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil

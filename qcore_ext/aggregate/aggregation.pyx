@@ -41,8 +41,8 @@ from qcore_ext.aggregate.group_set cimport (
 from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
 from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
 from qcore_ext.aggregate.key_runs cimport (
-    key_runs_add, key_runs_clear, key_runs_cut, key_runs_divide, key_runs_enter, key_runs_free, key_runs_new,
-    key_runs_room, key_runs_suit,
+    key_runs_add, key_runs_clear, key_runs_cut, key_runs_divide, key_runs_end_batch, key_runs_free, key_runs_new,
+    key_runs_suit,
 )
 from qcore_ext.aggregate.radix_groups cimport (
     radix_groups_add, radix_groups_add_part, radix_groups_fetch, radix_groups_finish, radix_groups_free,
@@ -472,31 +472,22 @@ cdef class HashAggregation(Operator):
         self.rows_to_pass -= n
         return group_set_update(self.groups, self.vectors, n, numbers, first + n, NULL)
 
-    cdef int64_t add_runs(self, int64_t n) except -1 nogil:
-        """Add rows to groups of runs of equal keys. Returns how many were added; 0: return the groups first."""
+    cdef int add_runs(self, int64_t n) except -1 nogil:
+        """Add the n rows to groups of runs of equal keys."""
         cdef uint32_t* numbers = <uint32_t*> self.numbers.data
-        cdef bint has_fences = self.runs.fences != NULL
-        cdef int64_t n_within = key_runs_room(self.runs, self.vectors, n)
-        if n_within == 0 and self.passed.n_rows >= ORDERED_GROUPS_MAX:
-            return 0
-        if n_within == 0 and key_runs_enter(self.runs, self.vectors):
-            n_within = key_runs_room(self.runs, self.vectors, n)
-        if n_within > 0 and self.passed.n_rows < HELD_RUNS_MAX:
-            if key_runs_add(self.runs, self.passed, self.vectors, n_within, numbers):
-                group_set_update(self.groups, self.vectors, n_within, numbers, self.passed.n_rows, NULL)
-                return n_within
-            if not has_fences:
-                with gil:
-                    raise ExecutionError(
-                        f"the rows of the aggregation of node {self.node_id} are not in the order of their key, in "
-                        "which they were when the query was planned; do not change the memory of a table that is in use"
-                    )
-        # None of the groups so far is whole. Those of parts before this one have been returned, or could have been.
+        if key_runs_add(self.runs, self.passed, self.vectors, n, numbers):
+            return group_set_update(self.groups, self.vectors, n, numbers, self.passed.n_rows, NULL)
+        if self.runs.fences == NULL:
+            with gil:
+                raise ExecutionError(
+                    f"the rows of the aggregation of node {self.node_id} are not in the order of their key, in which "
+                    "they were when the query was planned; do not change the memory of a table that is in use"
+                )
+        # The rows of a part are not in order. No group that is still here is returned as a whole one.
         key_runs_free(self.runs)
         self.runs = NULL
         self.ordered = False
-        self.pass_through(n)
-        return n
+        return self.pass_through(n)
 
     cdef Batch* take_whole_groups(self) except NULL nogil:
         """The results of the batch's rows. Each row is the state of a whole group."""
@@ -560,8 +551,10 @@ cdef class HashAggregation(Operator):
         if self.step != PARTIAL or self.n_keys == 0:
             return False
         if self.runs != NULL:
-            # With fences, groups are returned when their part of the table has ended.
-            return self.runs.fences == NULL and self.passed.n_rows + VECTOR_ROWS > ORDERED_GROUPS_MAX
+            n_groups = self.passed.n_rows + VECTOR_ROWS
+            if self.runs.fences == NULL or 2 * self.runs.n_complete >= self.passed.n_rows:
+                return n_groups > ORDERED_GROUPS_MAX
+            return n_groups > HELD_RUNS_MAX     # most are of a part of the table that has not ended
         if self.radix == NULL:
             n_groups = self.n_groups() + VECTOR_ROWS
             return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)
@@ -631,9 +624,7 @@ cdef class HashAggregation(Operator):
                 radix_groups_add(self.radix, self.vectors, n)
                 self.rows_grouped += n
             elif self.runs != NULL:
-                n = self.add_runs(n)
-                if n == 0:
-                    return self.start_emitting()
+                self.add_runs(n)
                 self.rows_grouped += n
             elif self.passed != NULL:
                 self.pass_through(n)
@@ -647,7 +638,7 @@ cdef class HashAggregation(Operator):
                         masks = False
             self.position += n
         if self.runs != NULL:
-            key_runs_cut(self.runs, self.passed)
+            key_runs_end_batch(self.runs, self.passed)
         batch_unref(self.batch)
         self.batch = NULL
         return 0
@@ -667,7 +658,7 @@ cdef class HashAggregation(Operator):
         self.emitted = 0
         self.part = 0
         self.n_emitting = 0
-        if self.runs != NULL:
+        if self.runs != NULL and (self.batch != NULL or not self.input_over):
             key_runs_cut(self.runs, self.passed)
         if self.radix != NULL:
             radix_groups_finish(self.radix)

@@ -15,7 +15,8 @@ ctypedef struct KeyRuns:
     #
     # Without fences each batch is a stretch. With fences a stretch is a part of the table, such as a row group of a
     # file. The parts have keys between two fences each, both included, and no other key of one part is in another. That
-    # the rows of a part are in order is seen as they come, so no group is whole before its part has ended.
+    # the rows of a part are in order is seen as they come, so no group is whole before its part has ended. Groups that
+    # are returned before that are ends too.
     MemoryAccount* account      # borrowed
     uint8_t phys                # of the key
     Buffer* ends                # owned; the runs at the ends of stretches (uint32), ascending
@@ -23,9 +24,11 @@ ctypedef struct KeyRuns:
     bint in_stretch             # a row of the current stretch has come
     Buffer* fences              # owned; int64, ascending; NULL if each batch is a stretch
     int64_t n_fences
-    int64_t low                 # the fences around the current part, if in_part
+    int64_t low                 # the fences around the current part, if in_stretch
     int64_t high
-    bint in_part
+    int64_t n_complete          # runs of the parts before
+    bint is_cut                 # the runs of the part so far were returned
+    int64_t last                # key of the last of them
 
 
 # Whether the keys are a lone column of integers of up to 64 bits, or of a type that is stored as such. With fences the
@@ -36,19 +39,18 @@ cdef KeyRuns* key_runs_new(
     MemoryAccount* account, const DataType* key, const int64_t* fences, int64_t n_fences,
 ) except NULL nogil
 cdef void key_runs_free(KeyRuns* runs) noexcept nogil       # NULL is ignored
-# Forget the runs; `keys` has no rows then.
+# Forget the runs, which were returned; `keys` has no rows then.
 cdef void key_runs_clear(KeyRuns* runs, KeyColumns* keys) noexcept nogil
-# How many of the first rows belong to the current stretch. 0: the stretch is over, and the runs so far are complete.
-cdef int64_t key_runs_room(const KeyRuns* runs, const Vector* key, int64_t n) noexcept nogil
-# Begin the stretch of the first row. Returns False if its key is not between fences.
-cdef bint key_runs_enter(KeyRuns* runs, const Vector* key) noexcept nogil
 # Append the keys of new runs to `keys`, where row g has the key of run g, and set the run of each of the n rows, at most
-# VECTOR_ROWS. Returns False if keys are null, or descend within the stretch: then `keys` is as before.
+# VECTOR_ROWS. Returns False if keys are null, outside of all fences, or descend within a stretch: then `keys` is as
+# before.
 cdef bint key_runs_add(
     KeyRuns* runs, KeyColumns* keys, const Vector* key, int64_t n,
     uint32_t* numbers,          # OUT
 ) except -1 nogil
 # The batch ends, and with it the stretch unless there are fences.
+cdef int key_runs_end_batch(KeyRuns* runs, const KeyColumns* keys) except -1 nogil
+# The runs are to be returned before more rows come.
 cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil
 # Divide a batch whose rows are the runs `start` and following, at the end of a stretch. The batch keeps those that are
 # whole groups and is marked as WHOLE_GROUPS; it may keep none. Returns a batch of the others, or NULL if there are none.

@@ -66,8 +66,7 @@ cdef void key_runs_free(KeyRuns* runs) noexcept nogil:
 cdef void key_runs_clear(KeyRuns* runs, KeyColumns* keys) noexcept nogil:
     keys.n_rows = 0             # the bytes of fixed width are reused
     runs.n_ends = 0
-    runs.in_stretch = False
-    runs.in_part = False
+    runs.n_complete = 0
 
 
 # --- parts between fences ---
@@ -89,42 +88,36 @@ cdef int64_t key_at(const KeyRuns* runs, const Vector* key, int64_t i) noexcept 
     return (<const uint8_t*> key.values)[i]
 
 
-cdef inline bint in_part(const KeyRuns* runs, const Vector* key, int64_t i) noexcept nogil:
-    return runs.low <= key_at(runs, key, i) <= runs.high
-
-
-cdef int64_t key_runs_room(const KeyRuns* runs, const Vector* key, int64_t n) noexcept nogil:
+cdef int64_t rows_of_part(const KeyRuns* runs, const Vector* key, int64_t n) noexcept nogil:
+    """How many of the first rows are between the fences of the current part."""
+    cdef int64_t last = key_at(runs, key, n - 1)
     cdef int64_t i
-    if runs.fences == NULL:
-        return n
-    if not runs.in_part or not in_part(runs, key, 0):
-        return 0
-    if in_part(runs, key, n - 1):
-        return n                # or the rows are in no order, which key_runs_add finds
-    for i in range(1, n):
-        if not in_part(runs, key, i):
+    if runs.low <= last <= runs.high:
+        return n                # or the keys descend
+    for i in range(n):
+        if not runs.low <= key_at(runs, key, i) <= runs.high:
             return i
     return n
 
 
-cdef bint key_runs_enter(KeyRuns* runs, const Vector* key) noexcept nogil:
+cdef bint enter_part(KeyRuns* runs, int64_t key, int64_t n_runs) noexcept nogil:
+    """Begin the part of a key. Returns False if the key is outside of all fences."""
     cdef const int64_t* fences = <const int64_t*> runs.fences.data
-    cdef int64_t first = key_at(runs, key, 0)
     cdef int64_t low = 0
     cdef int64_t high = runs.n_fences - 1
     cdef int64_t middle
-    if first < fences[0] or first > fences[high]:
+    if key < fences[0] or key > fences[high]:
         return False
     while high - low > 1:
         middle = (low + high) >> 1
-        if fences[middle] <= first:
+        if fences[middle] <= key:
             low = middle
         else:
             high = middle
     runs.low = fences[low]
     runs.high = fences[high]
-    runs.in_part = True
-    runs.in_stretch = False
+    runs.n_complete = n_runs
+    runs.is_cut = False
     return True
 
 
@@ -182,7 +175,7 @@ cdef bint number_keys(
     uint32_t* numbers,
 ) noexcept nogil:
     cdef int64_t n_runs = keys.n_rows
-    cdef bint within = runs.in_stretch
+    cdef bint within = runs.in_stretch and n_runs > 0
     cdef uint32_t first = <uint32_t> n_runs
     cdef const void* values = key.values
     cdef const void* last = NULL
@@ -221,35 +214,95 @@ cdef bint number_keys(
     )
 
 
+cdef bint add_stretch(
+    KeyRuns* runs, KeyColumns* keys, const Vector* key, int64_t n, uint32_t* numbers,
+) except -1 nogil:
+    """Add rows of the current stretch. Returns False if their keys descend."""
+    cdef uint32_t starts[VECTOR_ROWS]
+    cdef int64_t n_starts
+    if runs.is_cut and key_at(runs, key, 0) < runs.last:
+        return False
+    if not number_keys(runs, keys, key, n, starts, &n_starts, numbers):
+        return False
+    key_columns_append(keys, key, starts, n_starts)
+    if runs.fences == NULL:
+        if not runs.in_stretch:
+            add_end(runs, numbers[0])
+    else:
+        if runs.is_cut or key_at(runs, key, 0) == runs.low:
+            add_end(runs, numbers[0])
+        if key_at(runs, key, n - 1) == runs.high:
+            add_end(runs, numbers[n - 1])
+        runs.is_cut = False
+    runs.in_stretch = True
+    return True
+
+
+cdef bint add_parts(
+    KeyRuns* runs, KeyColumns* keys, const Vector* key, int64_t n, uint32_t* numbers,
+) except -1 nogil:
+    """Add rows of one or several parts. Returns False if their keys descend, or are outside of all fences."""
+    cdef Vector rest = key[0]
+    cdef int64_t at = 0
+    cdef int64_t n_rows
+    cdef int64_t first
+    while at < n:
+        rest.values = <const char*> key.values + at * keys.columns[0].width
+        first = key_at(runs, &rest, 0)
+        if not runs.in_stretch or not runs.low <= first <= runs.high:
+            runs.in_stretch = False
+            if not enter_part(runs, first, keys.n_rows):
+                return False
+        n_rows = rows_of_part(runs, &rest, n - at)
+        if n_rows == 0 or not add_stretch(runs, keys, &rest, n_rows, numbers + at):
+            return False
+        at += n_rows
+    return True
+
+
 cdef bint key_runs_add(
     KeyRuns* runs, KeyColumns* keys, const Vector* key, int64_t n, uint32_t* numbers,
 ) except -1 nogil:
-    cdef uint32_t starts[VECTOR_ROWS]
-    cdef int64_t n_starts
+    cdef int64_t n_runs = keys.n_rows
     cdef int64_t i
+    cdef bint added
     qc_check(0 < n <= VECTOR_ROWS and key.phys == runs.phys, b"the rows to add to runs are a vector of the key's type")
     if key.validity != NULL:
         for i in range(n):
             if not bit_get(key.validity, i):
                 return False
-    if not number_keys(runs, keys, key, n, starts, &n_starts, numbers):
-        return False
-    key_columns_append(keys, key, starts, n_starts)
-    if runs.fences != NULL:
-        if key_at(runs, key, 0) == runs.low:
-            add_end(runs, numbers[0])
-        if key_at(runs, key, n - 1) == runs.high:
-            add_end(runs, numbers[n - 1])
-    elif not runs.in_stretch:
-        add_end(runs, numbers[0])
-    runs.in_stretch = True
-    return True
+    if runs.fences == NULL:
+        return add_stretch(runs, keys, key, n, numbers)
+    added = add_parts(runs, keys, key, n, numbers)
+    if not added:
+        keys.n_rows = n_runs
+    return added
 
 
-cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil:
+cdef int key_runs_end_batch(KeyRuns* runs, const KeyColumns* keys) except -1 nogil:
     if runs.in_stretch and runs.fences == NULL:
         runs.in_stretch = False
         add_end(runs, <uint32_t> (keys.n_rows - 1))
+    return 0
+
+
+cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil:
+    cdef const uint32_t* ends
+    cdef Vector held
+    cdef int64_t i
+    key_runs_end_batch(runs, keys)
+    if runs.fences == NULL or not runs.in_stretch or keys.n_rows == 0:
+        return 0
+    # All runs of this part are ends.
+    if runs.n_ends > 0:
+        ends = <const uint32_t*> runs.ends.data
+        while runs.n_ends > 0 and ends[runs.n_ends - 1] >= runs.n_complete:
+            runs.n_ends -= 1
+    for i in range(runs.n_complete, keys.n_rows):
+        add_end(runs, <uint32_t> i)
+    held.values = keys.columns[0].values.data
+    runs.last = key_at(runs, &held, keys.n_rows - 1)
+    runs.is_cut = True
     return 0
 
 

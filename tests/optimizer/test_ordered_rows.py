@@ -12,7 +12,7 @@ from qcore import PlanBuilder
 from qcore.connectors.arrow import ArrowTable
 from qcore.expression.tree import call, col
 from qcore.optimizer import optimize
-from qcore.optimizer.ordered_rows import ROWS_MIN, ROWS_PER_GROUP_MAX
+from qcore.optimizer.ordered_rows import GROUPS_MIN, ROWS_MIN
 from qcore.plan import nodes as p
 from qcore.session.explain import explain_plan
 
@@ -20,7 +20,7 @@ N = 2 * ROWS_MIN
 TABLES = {
     "t": pa.table({
         "k": np.arange(N) // 3,
-        "few": np.arange(N) // int(8 * ROWS_PER_GROUP_MAX),
+        "few": np.arange(N) * (GROUPS_MIN // 2) // N,
         "real": np.arange(N) / 3,
         "with_null": pa.array(np.arange(N), mask=np.arange(N) == 7),
         "late": np.where(np.arange(N) == N - 1, 0, np.arange(N)),
