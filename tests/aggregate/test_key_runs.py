@@ -215,6 +215,17 @@ def test_one_late_row_of_a_row_group(tmp_path: Path) -> None:
         check_query("select k, sum(x) as t, count(*) as n from t group by k", table, 2, None, path)
 
 
+def test_a_row_group_that_begins_again_after_its_groups_were_returned(tmp_path: Path) -> None:
+    """The first row group has as many groups as a driver keeps, so that the first vector of the second is returned."""
+    first, second = np.arange(20_000), np.arange(20_000, 40_000)
+    keys = np.concatenate([first, second[:2048], second, 40_000 + np.arange(30_000)])
+    table = pa.table({"k": keys, "x": np.arange(len(keys))})
+    with pq.ParquetWriter(tmp_path / "0.parquet", table.schema) as writer:
+        for rows in np.split(np.arange(len(keys)), [20_000, 42_048]):
+            writer.write_table(table.take(rows))
+    check_query("select k, sum(x) as t from t group by k", table, 1, True, str(tmp_path))
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("seed", range(24))
 def test_random_row_groups(seed: int, tmp_path: Path) -> None:
