@@ -13,6 +13,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
+from qcore.expression.types import UUID
 from qcore.text_table import cell, python_values
 from qcore.writing.table_write import ParquetRows
 
@@ -36,7 +37,7 @@ def _csv_type(type: pa.DataType) -> pa.DataType:
         return pa.string()
     if type in (pa.binary(), pa.large_binary(), pa.binary_view()) or pa.types.is_fixed_size_binary(type):
         return pa.string()
-    return type
+    return pa.string() if type == UUID else type
 
 
 def _flat(column: pa.Array, type: pa.DataType) -> pa.Array:

@@ -34,7 +34,7 @@ TEMPORALS = (
 )
 TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary())
 # Types that every operator must support as keys and as other columns.
-KEY_TYPES = (pa.bool_(), *INTEGERS, *FLOATS, *DECIMALS, *TEMPORALS, *TEXTS)
+KEY_TYPES = (pa.bool_(), *INTEGERS, *FLOATS, *DECIMALS, *TEMPORALS, *TEXTS, pa.uuid())
 # Types that every operator must pass on.
 NESTED_TYPES = (
     pa.list_(pa.int32()),
@@ -159,6 +159,11 @@ def _values(
         return pa.DictionaryArray.from_arrays(indices, pool)
     if pa.types.is_nested(type):
         return _make_nested(rng, n_rows, type)
+    if type == pa.uuid():
+        # Half of them share their first 12 bytes.
+        raw = rng.integers(0, 256, (n_rows, 16), dtype=np.uint8)
+        raw[rng.random(n_rows) < 0.5, :12] = 7
+        return pa.Array.from_buffers(type, n_rows, [None, pa.py_buffer(raw.tobytes())])
     return _texts(rng, n_rows, type)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import uuid
 from decimal import Decimal
 
 import pyarrow as pa
@@ -74,3 +75,10 @@ def test_every_type_can_be_written_as_text(format: str) -> None:
 @pytest.mark.parametrize("format", sorted(WRITERS))
 def test_no_rows(format: str) -> None:
     assert write_bytes(TABLE.slice(0, 0), format) == write_bytes(TABLE.slice(0, 0), format)
+
+
+def test_uuids_are_written_as_text() -> None:
+    value = uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+    table = pa.table({"u": pa.array([value, None], pa.uuid())})
+    assert write_bytes(table, "csv").decode() == f'"u"\n"{value}"\n\n'
+    assert write_bytes(table, "json").decode() == f'{{"u": "{value}"}}\n{{"u": null}}\n'

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from qcore.connectors.base import suggest
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError, SchemaConflictError
+from qcore.expression.types import UUID
 from qcore.late_module import late_module
 from qcore_ext.data.schema import Schema
 from qcore_ext.data.widening import widen_schemas
@@ -21,7 +22,12 @@ Convert = Callable[[Values], Values]
 
 
 def logical_type(type: pa.DataType) -> pa.DataType:
-    """The type that queries see: dictionaries and run-ends as their values, extension types as their storage."""
+    """The type that queries see: dictionaries and run-ends as their values, extension types as their storage.
+
+    The engine has a type for UUIDs.
+    """
+    if type == UUID:
+        return type
     if isinstance(type, pa.BaseExtensionType):
         return logical_type(type.storage_type)
     if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
@@ -325,7 +331,7 @@ class Alignment:
     def no_rows(self) -> pa.Table:
         """Return the declared columns without rows."""
         if self._no_rows is None:
-            self._no_rows = self.schema.empty_table()
+            self._no_rows = pa.Table.from_batches([], self.schema)
         return self._no_rows
 
     def table(self, table: pa.Table) -> pa.Table:
@@ -385,4 +391,7 @@ def _cast(values: Values, type: pa.DataType) -> Values:
         return _cast(pc.run_end_decode(values), type)
     if pa.types.is_decimal(values.type) and values.type.bit_width < 128:
         values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    if type == UUID and is_text(values.type):
+        # pyarrow takes 16 letters for the bytes of a UUID.
+        raise TypeError("declare it as text, and cast it in the query")
     return values if passes(values.type, type) else values.cast(type)

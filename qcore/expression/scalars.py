@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+from qcore.expression.types import UUID
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -46,6 +48,34 @@ def scalar_of(value: Any, type: pa.DataType | None = None) -> pa.Scalar:
     if held is None:
         return pa.scalar(value, type)
     return pa.Array.from_buffers(type, 1, [None, *map(pa.py_buffer, held)])[0]
+
+
+def array_of(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    """Return pa.array(values, type), also for UUIDs in lists, structs and maps, which pyarrow does not make."""
+    try:
+        return pa.array(values, type)
+    except pa.ArrowNotImplementedError:
+        return pa.array(values, without_uuids(type)).cast(type)
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
+    return pa.record_batch([pa.nulls(0, type) for type in schema.types], schema=schema)
+
+
+def without_uuids(type: pa.DataType) -> pa.DataType:
+    """The type with the bytes of UUIDs in their place."""
+    if type == UUID:
+        return type.storage_type
+    if pa.types.is_struct(type):
+        return pa.struct([field.with_type(without_uuids(field.type)) for field in type])
+    if pa.types.is_map(type):
+        parts = [part.with_type(without_uuids(part.type)) for part in (type.key_field, type.item_field)]
+        return pa.map_(*parts, keys_sorted=type.keys_sorted)
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
+        make = pa.list_ if pa.types.is_list(type) else pa.large_list
+        return make(type.value_field.with_type(without_uuids(type.value_type)))
+    return type
 
 
 def _bytes_of(value: Any, type: pa.DataType) -> tuple[bytes, ...] | None:

@@ -18,6 +18,7 @@ FLOAT64 = pa.float64()
 STRING = pa.string()
 DATE = pa.date32()
 INTERVAL = pa.month_day_nano_interval()
+UUID = pa.uuid()
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
@@ -111,13 +112,18 @@ def integer_as_decimal(type_: pa.DataType) -> pa.DataType:
     return pa.decimal128(20 if type_ == pa.uint64() else digits, 0)
 
 
+def shown_type(type_: pa.DataType) -> str:
+    """The name of a type in errors: as pyarrow prints it, but uuid."""
+    return "uuid" if type_ == UUID else str(type_)
+
+
 def common_type(types: Types) -> pa.DataType:
     """The type in which values of all `types` can be compared or mixed. PlanError if there is none."""
     try:
         return merged_type([plain(type_) for type_ in types])
     except TypeMismatch:
         raise PlanError(
-            f"the types {', '.join(map(str, types))} have nothing in common; cast them to one type"
+            f"the types {', '.join(map(shown_type, types))} have nothing in common; cast them to one type"
         ) from None
 
 
@@ -141,7 +147,7 @@ def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
             return other
         if pa.types.is_string(one) and (is_temporal(other) or is_numeric(other) or pa.types.is_boolean(other)):
             return other
-        if pa.types.is_string(one) and pa.types.is_binary(other):
+        if pa.types.is_string(one) and (pa.types.is_binary(other) or other == UUID):
             return other
     if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
         return pa.timestamp(_finest(a, b), a.tz or b.tz)
@@ -155,7 +161,7 @@ def _common_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(a) and pa.types.is_struct(b) and _same_fields(a, b):
         fields = zip(a, b, strict=True)
         return pa.struct([(one.name, _common_pair(plain(one.type), plain(other.type))) for one, other in fields])
-    raise TypeMismatch(f"{a} and {b} have nothing in common")
+    raise TypeMismatch(f"{shown_type(a)} and {shown_type(b)} have nothing in common")
 
 
 def _same_fields(a: pa.StructType, b: pa.StructType) -> bool:

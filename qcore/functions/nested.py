@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from qcore.expression.scalars import without_uuids
 from qcore.expression.types import (
     BOOL,
     DECIMAL_DIGITS_MAX,
@@ -61,6 +62,16 @@ def _by_row(function: Callable[..., Any], keeps_null: bool = True) -> Kernel:
         return [None if keeps_null and None in row else function(*row) for row in map(list, rows)]
 
     return that_looks(kernel)
+
+
+def _of_bytes(kernel: Kernel) -> Kernel:
+    """A kernel that gets the bytes of UUIDs, because most functions of pyarrow do not take UUIDs."""
+
+    def run(*arguments: pa.Array | pa.Scalar) -> Any:
+        types = [without_uuids(argument.type) for argument in arguments]
+        return kernel(*(a if a.type == type_ else a.cast(type_) for a, type_ in zip(arguments, types, strict=True)))
+
+    return run
 
 
 def _has_lists(arguments: Sequence[pa.Array | pa.Scalar]) -> bool:
@@ -549,7 +560,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
     "list_length": ArrowFunction(_of_list(lambda _: INT64, gives="integer"), _length),
     "list_extract": ArrowFunction(_of_list(_same_element, INT64, gives="element"), _list_extract),
     "list_slice": ArrowFunction(_of_list(_same_list, INT64, INT64, INT64, optional=1), _by_row(_slice)),
-    "list_contains": ArrowFunction(_with_element(BOOL), _contains),
+    "list_contains": ArrowFunction(_with_element(BOOL), _of_bytes(_contains)),
     "list_position": ArrowFunction(_with_element(INT64), _by_row(_position, keeps_null=False), takes_null=True),
     "list_append": ArrowFunction(
         _with_element(None), _by_row(lambda elements, new: [*(elements or []), new], keeps_null=False), takes_null=True
@@ -595,7 +606,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
         Function(1, 1, _flat, "list of lists", "list"), _by_row(lambda lists: _concat(*lists) or [])
     ),
     "struct_extract": ArrowFunction(
-        literal_function(2, 2, _field_of, "struct, name; map, key", "the field"), _struct_extract
+        literal_function(2, 2, _field_of, "struct, name; map, key", "the field"), _of_bytes(_struct_extract)
     ),
     "map_concat": ArrowFunction(
         Function(2, MANY, _maps, "map, map, …", "map"), _by_row(_merged_maps, keeps_null=False), takes_null=True
@@ -611,7 +622,7 @@ NESTED_FUNCTIONS: dict[str, ArrowFunction] = {
 # Functions that the compiler uses for conditions and null tests of nested values.
 NESTED_KERNELS: dict[str, Kernel] = {
     "case": _case,
-    "coalesce": lambda *values: pc.coalesce(*values),
+    "coalesce": _of_bytes(lambda *values: pc.coalesce(*values)),
     "is_null": lambda values: values.is_null(),
 }
 # All functions that an arrow call computes.

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.expression.tree import Expr, Literal
-from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric
+from qcore.expression.types import FLOAT64, INT64, STRING, TypeMismatch, Types, is_numeric, shown_type
 from qcore.record import record
 
 # The maximum number of arguments of a function without a limit.
@@ -112,4 +112,4 @@ def n_arguments(fewest: int, most: int) -> str:
 
 def shown_call(name: str, types: Types) -> str:
     """A call as errors show it: add(int64, string)."""
-    return f"{name}({', '.join(map(str, types))})"
+    return f"{name}({', '.join(map(shown_type, types))})"

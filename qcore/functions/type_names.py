@@ -13,7 +13,7 @@ _NAMES = {
     "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "float": "FLOAT",
     "double": "DOUBLE", "string": "VARCHAR", "binary": "BLOB", "date32[day]": "DATE", "null": '"NULL"',
     "month_day_nano_interval": "INTERVAL", "timestamp[s]": "TIMESTAMP_S", "timestamp[ms]": "TIMESTAMP_MS",
-    "timestamp[us]": "TIMESTAMP", "timestamp[ns]": "TIMESTAMP_NS",
+    "timestamp[us]": "TIMESTAMP", "timestamp[ns]": "TIMESTAMP_NS", "extension<arrow.uuid>": "UUID",
 }  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 

@@ -18,7 +18,7 @@ from qcore.errors import ExecutionError, PlanError, SchemaChangeError
 from qcore.expression.recursion import bounded_depth
 from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Alias, Call, Case, Cast, Column, Expr, In, Literal, conjuncts
-from qcore.expression.types import BOOL, DATE, common_type, is_text, plain
+from qcore.expression.types import BOOL, DATE, UUID, common_type, is_text, plain
 from qcore.functions import catalogue as functions
 from qcore.functions.nested import ARROW_CALLS
 from qcore.lowering.list_lambdas import list_kernel
@@ -279,6 +279,8 @@ def _stored_value(scalar: pa.Scalar) -> int | bytes | None:
         return str(scalar.as_py()).encode()
     if pa.types.is_binary(type_):
         return bytes(scalar.as_py())
+    if type_ == UUID:
+        return bytes(scalar.as_py().bytes)
     if pa.types.is_date32(type_):
         return int((scalar.as_py() - _EPOCH).days)
     if pa.types.is_decimal(type_):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.interval_values import parse_span, parse_span_or_null, span_as_text
-from qcore.expression.scalars import scalar_of
+from qcore.expression.scalars import array_of, scalar_of
 from qcore.expression.types import STRING, is_text, is_zoned, plain
 from qcore.functions.arrow.scalar import (
     BoundCall,
@@ -308,7 +308,7 @@ class ProgramBuilder:
         given: list[pa.Scalar | None] = list(constants)
         value = constants[_column_position(name)]
         given[_column_position(name)] = None
-        row = pa.record_batch([pa.array([value.as_py()], value.type)], names=["0"])
+        row = pa.record_batch([array_of([value.as_py()], value.type)], names=["0"])
         try:
             result = BoundCall(name, kernel, given, type_)(row)
         except ExecutionError:

@@ -68,7 +68,7 @@ def _drop_empty(node: PlanNode, ids: NodeIds) -> PlanNode:
 
 
 def _empty(node: PlanNode) -> Values:
-    return Values(node.id, node.schema, node.schema.empty_table())
+    return Values(node.id, node.schema, pa.Table.from_batches([], node.schema))
 
 
 def _join(node: HashJoin | NestedLoopJoin, ids: NodeIds) -> PlanNode:

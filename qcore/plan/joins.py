@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.scalars import scalar_of
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, call, column_names
-from qcore.expression.types import common_type, compares_by_bytes, is_temporal, plain
+from qcore.expression.types import UUID, common_type, compares_by_bytes, is_temporal, plain, shown_type
 from qcore.functions.catalogue import expr_type
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.nodes import HashJoin, NestedLoopJoin, PlanNode
@@ -130,6 +131,8 @@ def _any_value(type_: pa.DataType) -> Literal:
         return Literal(Decimal(0), type_)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or is_temporal(type_) or pa.types.is_duration(type_):
         return Literal(scalar_of(0, type_).as_py(), type_)
+    if type_ == UUID:
+        return Literal(uuid.UUID(int=0), type_)
     raise PlanError(f"values of type {type_} cannot be compared as null-safe join keys")
 
 
@@ -160,7 +163,8 @@ def _unify_types(pair: KeyPair, left: pa.Schema, right: pa.Schema) -> KeyPair:
         common = common_type([type_a, type_b])
     except PlanError:
         raise PlanError(
-            f"join keys {a!r} ({type_a}) and {b!r} ({type_b}) cannot be compared; cast one to the other's type"
+            f"join keys {a!r} ({shown_type(type_a)}) and {b!r} ({shown_type(type_b)}) cannot be compared; cast one to "
+            "the other's type"
         ) from None
     return (
         a if same_type(type_a, common) else Cast(a, common),

@@ -17,12 +17,12 @@ from qcore.record import record
 
 RANDOM = "random"
 UUID = "uuid"
-_TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
+_TYPES = {RANDOM: pa.float64(), UUID: pa.uuid()}
 
 
 @record(frozen=True)
 class RandomColumn(StatelessOperator):
-    """Adds a column of random numbers from 0 (included) to 1 (excluded), or of random UUIDs as text."""
+    """Adds a column of random numbers from 0 (included) to 1 (excluded), or of random UUIDs."""
 
     name: str
     function: str = RANDOM
@@ -41,7 +41,7 @@ class RandomColumn(StatelessOperator):
 
     def _values(self, n: int) -> pa.Array:
         if self.function == UUID:
-            return pa.array([str(uuid.uuid4()) for _ in range(n)], pa.string())
+            return pa.array([uuid.uuid4() for _ in range(n)], pa.uuid())
         return pa.array(np.random.default_rng().random(n))
 
 

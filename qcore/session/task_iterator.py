@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from qcore.expression.scalars import empty_batch
 from qcore.protocols import IterOutcome
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class TaskIterator:
             self._outcome = IterOutcome.NONE
             if had_data:
                 # No row passed the filters. The caller still gets the schema.
-                self.batch = pa.RecordBatch.from_pylist([], schema=self.schema)
+                self.batch = empty_batch(self.schema)
                 self._outcome = IterOutcome.OK_NEW_SCHEMA
             return self._outcome
         changed = first or not batch.schema.equals(self.schema)

@@ -6,7 +6,9 @@ import pyarrow as pa
 
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column
+from qcore.expression.types import STRING
 from qcore.functions.calls import VOLATILE
+from qcore.functions.typed import cast
 from qcore.plan.naming import NodeIds
 from qcore.plan.nodes import PlanNode, UserOperator
 from qcore.plan.random_column import RANDOM, UUID, RandomColumn
@@ -14,7 +16,7 @@ from qcore.record import record
 from qcore.sql.binder import Binder
 from qcore.sql.scope import BindContext
 
-_TYPES = {RANDOM: pa.float64(), UUID: pa.string()}
+_TYPES = {RANDOM: pa.float64(), UUID: pa.uuid()}
 
 
 @record
@@ -33,8 +35,9 @@ class RandomValue:
 
 
 def bind_random(binder: Binder, name: str, context: BindContext) -> Bound:
-    """The value of random(), uuid() and their other names."""
+    """The value of random(), uuid() and their other names. Spark's uuid() is text."""
     function = VOLATILE[name.lower()]
     value = RandomValue(binder.names.new(f"${function}"), function)
     context.subqueries.append(value)
-    return Bound(Column(value.name), _TYPES[function])
+    made = Bound(Column(value.name), _TYPES[function])
+    return cast(made, STRING) if function == UUID and binder.dialect.syntax == "spark" else made

@@ -12,7 +12,7 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Call, Literal
-from qcore.expression.types import is_numeric, is_text, plain
+from qcore.expression.types import is_numeric, is_text, plain, shown_type
 from qcore.functions.calls import bind_call
 from qcore.functions.catalogue import resolve
 from qcore.functions.dialect import Dialect
@@ -53,4 +53,5 @@ def check_pattern(name: str, arguments: Sequence[Bound], dialect: Dialect) -> No
         if dialect.syntax == "standard" and not (
             is_text(type_) or pa.types.is_null(type_) or pa.types.is_binary(type_)
         ):
-            raise PlanError(f"{name} takes text, not {value.type}; cast the value, as in cast(x as varchar)")
+            given = shown_type(value.type)
+            raise PlanError(f"{name} takes text, not {given}; cast the value, as in cast(x as varchar)")

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.types import DECIMAL_DIGITS_MAX, INTERVAL
+from qcore.expression.types import DECIMAL_DIGITS_MAX, INTERVAL, UUID
 from qcore.functions.dialect import QCORE, Dialect
 
 _LOCAL, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -21,6 +21,7 @@ _TYPES: dict[str, pa.DataType] = {
     "DATE": pa.date32(), "DATE32": pa.date32(), "TIME": pa.time64("us"), "INTERVAL": INTERVAL,
     "TIMESTAMP_S": pa.timestamp("s"), "TIMESTAMP_MS": pa.timestamp("ms"), "TIMESTAMP_NS": pa.timestamp("ns"),
     "TIMESTAMPTZ": _INSTANT, "TIMESTAMPLTZ": _INSTANT, "NULL": pa.null(),
+    "UUID": UUID,
 }  # fmt: skip
 # By the names in the text, for types that sqlglot does not know.
 _OTHER_NAMES: dict[str, pa.DataType] = {
@@ -29,7 +30,7 @@ _OTHER_NAMES: dict[str, pa.DataType] = {
 }  # fmt: skip
 _UNITS = ("s", "ms", "us", "ns")
 _INSTEAD = {
-    "UUID": "; UUIDs are texts here: VARCHAR", "JSON": "; VARCHAR holds its text", "TIMETZ": "; use TIME",
+    "JSON": "; VARCHAR holds its text", "TIMETZ": "; use TIME",
     "UINT128": "; use DECIMAL(38, 0)", "INT256": "; use DECIMAL(38, 0)", "ENUM": "; use VARCHAR",
 }  # fmt: skip
 _DEFAULT_DIGITS = (18, 3)

@@ -10,11 +10,12 @@ import pyarrow as pa
 from qcore.errors import PlanError
 from qcore.expression.bound import Bound
 from qcore.expression.tree import Column, Literal
+from qcore.expression.types import STRING, UUID
 from qcore.functions.calls import VOLATILE, bind_call, is_moment, is_volatile, moment_name
 from qcore.functions.casts import bind_case, bind_cast, bind_in
 from qcore.functions.current_moment import current_moment
 from qcore.functions.lambdas import LAMBDA_CALLS, bind_lambda
-from qcore.functions.typed import constant, derive, engine_call
+from qcore.functions.typed import cast, constant, derive, engine_call
 from qcore.plan.naming import ColumnNames, NodeIds
 from qcore.plan.random_column import add_random_column
 from qcore.substrait.dropped import FUNCTION_ARGUMENTS, dropped_fields
@@ -184,7 +185,9 @@ class ExpressionReader:
                     f"{name}() in a lambda would have one value for all elements of a row; make rows with unnest"
                 )
             scope.node, column = add_random_column(scope.node, self.ids, VOLATILE[name])
-            return Bound(Column(column), scope.node.schema.field(column).type)
+            made = Bound(Column(column), scope.node.schema.field(column).type)
+            # DataFusion, which makes such plans, has no type for UUIDs.
+            return cast(made, STRING) if made.type == UUID else made
         if not arguments and is_moment(name):
             return derive(current_moment(moment_name(name), self.ids.began_nanos), [])
         return bind_function(name, arguments, self.is_standard, _choices(name, message))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.errors import ExecutionError
+from qcore.expression.scalars import empty_batch
 from qcore.writing.file_sets import Producers, match_file_schema, writing
 from qcore.writing.page_layout import BYTE_NANOS, PAGE_ROWS_MAX, PageLayout
 from qcore_ext.ground.fault import fault_site
@@ -164,7 +165,7 @@ class PageFileWriter:
 
     def bind(self, schema: Any) -> None:
         """Check the schema of the pages that a producer may write from now on."""
-        match_file_schema(pa.RecordBatch.from_pylist([], pa.schema(schema)), self._schema, self._path)
+        match_file_schema(empty_batch(pa.schema(schema)), self._schema, self._path)
 
     def write(self, partition: int, page: Any) -> None:
         """Append a page. Any thread may call it."""

@@ -16,7 +16,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_U8, PHYS_U16, PHYS_U32,
     PHYS_U64,
     PHYS_VIEW, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_DURATION, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8,
-    TYPE_INT64, TYPE_INTERVAL, TYPE_STRING, TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, DataType,
+    TYPE_INT64, TYPE_INTERVAL, TYPE_STRING, TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, TYPE_UUID, DataType,
 )
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.simd cimport SIMD_MULTIPLY, SIMD_VS
@@ -367,6 +367,12 @@ cdef bint cast_bind(Step* step, str name, dict options) except -1:
     given = step.arg_types
     step.flags = STEP_STRICT
     step.p1 = options.get("try", False)
+    if wanted.id == TYPE_UUID:
+        step.kernel = from_text_kernel(wanted)
+        return given.phys == PHYS_VIEW
+    if given.id == TYPE_UUID and wanted.id == TYPE_STRING:
+        step.kernel = to_text_kernel(given)
+        return True
     if given.phys == PHYS_VIEW and wanted.phys == PHYS_VIEW:
         step.kernel = same_kernel
         return True

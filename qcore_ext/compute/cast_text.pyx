@@ -19,9 +19,8 @@ from qcore_ext.compute.kernel cimport (
 )
 from qcore_ext.data.column cimport VIEW_INLINE_BYTES, StringView, view_data
 from qcore_ext.data.schema cimport (
-    PHYS_F64, PHYS_I32, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8, TYPE_TIME32,
-    TYPE_TIME64,
-    TYPE_TIMESTAMP, DataType,
+    PHYS_F64, PHYS_I32, TYPE_BINARY, TYPE_BOOL, TYPE_DATE32, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT8,
+    TYPE_TIME32, TYPE_TIME64, TYPE_TIMESTAMP, TYPE_UUID, UUID_BYTES, DataType,
 )
 from qcore_ext.ground.bitmap cimport is_valid
 from qcore_ext.ground.memory cimport arena_take
@@ -33,6 +32,7 @@ cdef enum:
     MICROSECONDS = 2
 
 cdef (const char*)[6] TRUTHS
+cdef const char* HEX_DIGITS = b"0123456789abcdef"
 TRUTHS[:] = [b"true", b"false", b"t", b"f", b"1", b"0"]
 
 ctypedef struct Reader:
@@ -50,6 +50,20 @@ cdef Reader trim_spaces(const StringView* view) noexcept nogil:
     while reader.end > reader.at and (reader.end - 1)[0] in b" \t\n\r":
         reader.end -= 1
     return reader
+
+
+cdef int put_text(StringView* view, const char* text, int length, EvaluatorFrame* frame) except -1 nogil:
+    """Set a zeroed view to a copy of the text."""
+    cdef char* copy
+    view.length = <uint32_t> length
+    if length <= VIEW_INLINE_BYTES:
+        memcpy(view.prefix, text, length)
+    else:
+        copy = <char*> arena_take(frame_arena(frame), length)
+        memcpy(copy, text, length)
+        memcpy(view.prefix, text, 4)
+        view.pointer = copy
+    return 0
 
 
 cdef bint read_double(Reader reader, double* out) noexcept nogil:
@@ -311,6 +325,59 @@ cdef int text_to_time(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     return 0
 
 
+cdef int hex_digit(char letter) noexcept nogil:
+    """The value of a hexadecimal digit; -1: it is none."""
+    if c"0" <= letter <= c"9":
+        return letter - c"0"
+    letter = letter | 32
+    return letter - c"a" + 10 if c"a" <= letter <= c"f" else -1
+
+
+cdef bint read_uuid(const StringView* view, char* out) noexcept nogil:
+    """Read 32 hexadecimal digits, with hyphens anywhere between them, in braces or without, as DuckDB does."""
+    cdef const char* text = view_data(view)
+    cdef int64_t first = 0
+    cdef int64_t last = view.length
+    cdef int64_t i
+    cdef int n = 0
+    cdef int digit
+    if last > 0 and text[0] == c"{":
+        if text[last - 1] != c"}":
+            return False
+        first += 1
+        last -= 1
+    for i in range(first, last):
+        if text[i] == c"-":
+            continue
+        digit = hex_digit(text[i])
+        if digit < 0 or n == 2 * UUID_BYTES:
+            return False
+        out[n >> 1] = <char> (digit << 4 if n & 1 == 0 else out[n >> 1] | digit)
+        n += 1
+    return n == 2 * UUID_BYTES
+
+
+cdef int text_to_uuid(const Step* step, EvaluatorFrame* frame) except -1 nogil:
+    """Convert text, and bytes that are a UUID's."""
+    cdef const StringView* given = <const StringView*> arg(step, frame, 0).values
+    cdef Register* out = result(step, frame)
+    cdef StringView* views = <StringView*> out.own_values
+    cdef bint is_binary = step.arg_types[0].id == TYPE_BINARY
+    cdef char[UUID_BYTES] value
+    cdef int64_t i
+    for i in range(frame.n):
+        memset(&views[i], 0, sizeof(StringView))
+        if not is_valid(out.validity, i):
+            continue
+        if is_binary and given[i].length == UUID_BYTES:
+            views[i] = given[i]
+        elif not is_binary and read_uuid(&given[i], value):
+            put_text(&views[i], value, UUID_BYTES, frame)
+        else:
+            frame_refuse(frame, step, i)
+    return 0
+
+
 cdef Kernel from_text_kernel(const DataType* wanted) noexcept nogil:
     if TYPE_FLOAT32 == wanted.id or wanted.id == TYPE_FLOAT64:
         return text_to_float
@@ -318,6 +385,8 @@ cdef Kernel from_text_kernel(const DataType* wanted) noexcept nogil:
         return text_to_integer
     if wanted.id in (TYPE_BOOL, TYPE_DATE32, TYPE_TIMESTAMP, TYPE_TIME32, TYPE_TIME64):
         return text_to_time
+    if wanted.id == TYPE_UUID:
+        return text_to_uuid
     return NULL
 
 
@@ -399,6 +468,20 @@ cdef int write_double(double value, bint single, char* out) noexcept nogil:
     return length
 
 
+cdef int write_uuid(const StringView* view, char* out) noexcept nogil:
+    cdef const char* value = view_data(view)
+    cdef int length = 0
+    cdef int i
+    for i in range(UUID_BYTES):
+        if i in (4, 6, 8, 10):
+            out[length] = c"-"
+            length += 1
+        out[length] = HEX_DIGITS[(<uint8_t> value[i]) >> 4]
+        out[length + 1] = HEX_DIGITS[value[i] & 15]
+        length += 2
+    return length
+
+
 cdef int write_value(const Register* a, const DataType* type, int64_t i, char* text) noexcept nogil:
     """Write row i to `text`, which has 64 bytes. Returns the length."""
     cdef int64_t value, per_day
@@ -407,6 +490,8 @@ cdef int write_value(const Register* a, const DataType* type, int64_t i, char* t
         return write_double((<const double*> a.values)[i], False, text)
     if type.id == TYPE_FLOAT32:
         return write_double((<const float*> a.values)[i], True, text)
+    if type.id == TYPE_UUID:
+        return write_uuid((<const StringView*> a.values) + i, text)
     if type.id == TYPE_BOOL:
         return snprintf(text, 8, b"true" if (<const uint8_t*> a.values)[i] else b"false")
     if type.id == TYPE_DATE32:
@@ -431,7 +516,6 @@ cdef int value_to_text(const Step* step, EvaluatorFrame* frame) except -1 nogil:
     cdef Register* out = result(step, frame)
     cdef StringView* views = <StringView*> out.own_values
     cdef char[96] text
-    cdef char* copy
     cdef int64_t i
     cdef int length
     for i in range(frame.n):
@@ -439,18 +523,11 @@ cdef int value_to_text(const Step* step, EvaluatorFrame* frame) except -1 nogil:
         if not is_valid(out.validity, i):
             continue
         length = write_value(a, step.arg_types, i, text)
-        views[i].length = <uint32_t> length
-        if length <= VIEW_INLINE_BYTES:
-            memcpy(views[i].prefix, text, length)
-        else:
-            copy = <char*> arena_take(frame_arena(frame), length)
-            memcpy(copy, text, length)
-            memcpy(views[i].prefix, text, 4)
-            views[i].pointer = copy
+        put_text(&views[i], text, length, frame)
     return 0
 
 
 cdef Kernel to_text_kernel(const DataType* given) noexcept nogil:
-    if given.id == TYPE_BOOL or TYPE_INT8 <= given.id <= TYPE_TIMESTAMP:
+    if given.id == TYPE_BOOL or TYPE_INT8 <= given.id <= TYPE_TIMESTAMP or given.id == TYPE_UUID:
         return value_to_text
     return NULL

@@ -6,17 +6,17 @@ from libc.string cimport memcpy, memset
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport (
-    DICTIONARY, FLAT, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DECIMAL128, STORE_LARGE_UTF8, STORE_UTF8,
-    VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_bytes, column_new, column_ref,
-    column_take, column_unref, view_data,
+    DICTIONARY, FLAT, STORE_ARROW_VIEW, STORE_BITS, STORE_CANONICAL, STORE_DECIMAL128, STORE_FIXED_BINARY,
+    STORE_LARGE_UTF8, STORE_UTF8, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch,
+    column_bytes, column_new, column_ref, column_take, column_unref, view_data,
 )
 from qcore_ext.data.load cimport arrow_width, column_arrow_values, column_load
 from qcore_ext.data.nested cimport nested_export
 from qcore_ext.data.row_bytes cimport laid_out_bytes
 from qcore_ext.data.row_check cimport RowCheck, row_check
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, VARIANT_LARGE, VARIANT_VIEW,
-    DataType, phys_width,
+    PHYS_BOOL, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_VIEW, TYPE_DECIMAL, TYPE_NESTED, UUID_BYTES, VARIANT_FIXED,
+    VARIANT_LARGE, VARIANT_VIEW, DataType, phys_width,
 )
 from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.arrow_abi cimport ArrowArray
@@ -146,12 +146,29 @@ cdef int put_strings(
     return 0
 
 
+cdef void put_uuids(const Vector* vector, int64_t start, int64_t n, char* out) noexcept nogil:
+    """Write n UUIDs behind the first `start` ones. Null rows are zero."""
+    cdef const StringView* views = <const StringView*> vector.values
+    cdef int64_t i
+    for i in range(n):
+        if is_valid(vector.validity, i):
+            qc_check(views[i].length == UUID_BYTES, b"a UUID has 16 bytes")
+            memcpy(out + (start + i) * UUID_BYTES, view_data(&views[i]), UUID_BYTES)
+        else:
+            memset(out + (start + i) * UUID_BYTES, 0, UUID_BYTES)
+
+
+cdef inline bint is_text(const DataType* type) noexcept nogil:
+    """Whether values may have any length."""
+    return type.phys == PHYS_VIEW and type.variant != VARIANT_FIXED
+
+
 cdef int64_t value_bytes(const DataType* type, int64_t n_rows) noexcept nogil:
     if type.phys == PHYS_BOOL:
         return bitmap_bytes(n_rows)
     if type.id == TYPE_DECIMAL:
         return n_rows * 16
-    if type.phys == PHYS_VIEW and type.variant != VARIANT_VIEW:
+    if is_text(type) and type.variant != VARIANT_VIEW:
         return (n_rows + 1) * (8 if type.variant == VARIANT_LARGE else 4)
     return n_rows * phys_width(type.phys)
 
@@ -215,7 +232,7 @@ cdef int convert_values(
     cdef int64_t n
     cdef int width = phys_width(type.phys)
     cdef char* values = <char*> out.values
-    if type.phys == PHYS_VIEW:
+    if is_text(type):
         memset(values, 0, 8)
     while start < batch.n_selected:
         if asked != NULL and start % CHECK_ROWS == 0:
@@ -228,7 +245,9 @@ cdef int convert_values(
             column_load(column, start, NULL, n, scratch, &vector)
         if out.validity != NULL:
             put_validity(&vector, start, n, <uint8_t*> out.validity)
-        if type.phys == PHYS_VIEW:
+        if type.variant == VARIANT_FIXED:
+            put_uuids(&vector, start, n, values)
+        elif type.phys == PHYS_VIEW:
             put_strings(&vector, type.variant, start, n, values, text, used)
         elif type.phys == PHYS_BOOL:
             put_bits(<const uint8_t*> vector.values, start, n, <uint8_t*> values)
@@ -248,6 +267,8 @@ cdef uint8_t arrow_storage(const DataType* type) noexcept nogil:
         return STORE_CANONICAL if type.phys == PHYS_I128 else STORE_DECIMAL128
     if type.phys != PHYS_VIEW:
         return STORE_CANONICAL
+    if type.variant == VARIANT_FIXED:
+        return STORE_FIXED_BINARY
     if type.variant == VARIANT_VIEW:
         return STORE_ARROW_VIEW
     return STORE_LARGE_UTF8 if type.variant == VARIANT_LARGE else STORE_UTF8
@@ -278,13 +299,14 @@ cdef Column* lay_out(
     try:
         if type.phys != PHYS_NONE:
             out.storage = arrow_storage(type)
+            out.width = UUID_BYTES if out.storage == STORE_FIXED_BINARY else 0
             out.values_owner = <Owner*> buffer_new(account, value_bytes(type, n))
             out.values = (<Buffer*> out.values_owner).data
             if not copy_values(batch, column, type, asked, <char*> out.values):
                 if may_be_null(column):
                     out.validity_owner = <Owner*> buffer_new(account, bitmap_bytes(n))
                     out.validity = <uint8_t*> (<Buffer*> out.validity_owner).data
-                if type.phys == PHYS_VIEW:
+                if is_text(type):
                     text = buffer_new(account, text_bytes(batch, column) + TEXT_TAIL_BYTES)
                 convert_values(batch, column, type, scratch, asked, out, &text, &used)
                 if text != NULL:
@@ -317,7 +339,7 @@ cdef bint is_arrow(const Column* column, const DataType* type) noexcept nogil:
         return False
     if type.phys == PHYS_BOOL:
         return (column.offset & 7) == 0
-    if type.phys == PHYS_VIEW and column.lent and (column.validity != NULL or column.bytes == NULL):
+    if is_text(type) and column.lent and (column.validity != NULL or column.bytes == NULL):
         return False            # the values of null rows were not checked; an empty array may have no bytes
     return column.storage != STORE_ARROW_VIEW or column.width == 1
 
@@ -376,7 +398,7 @@ cdef int hand_out(Column* column, const DataType* type, ArrowArray* out) except 
     out.n_buffers = 2
     exported.pointers[0] = column.validity if nulls > 0 else NULL
     exported.pointers[1] = arrow_start(column, type)
-    if type.phys == PHYS_VIEW:
+    if is_text(type):
         out.n_buffers = 3
         exported.pointers[2] = column.bytes
         if column.storage == STORE_CANONICAL:

@@ -29,6 +29,7 @@ cpdef enum TypeId:
     TYPE_STRING = 19
     TYPE_BINARY = 20
     TYPE_NESTED = 21        # list, struct, map and others: the engine does not read their values
+    TYPE_UUID = 22          # 16 bytes, ordered as bytes; Arrow's extension type arrow.uuid
 
 
 cpdef enum Physical:
@@ -56,6 +57,11 @@ cpdef enum Variant:
     VARIANT_PLAIN = 0       # utf8, binary, decimal128
     VARIANT_LARGE = 1       # large_utf8, large_binary
     VARIANT_VIEW = 2        # string_view, binary_view
+    VARIANT_FIXED = 3       # UUIDs: UUID_BYTES a row, without offsets
+
+
+cdef enum:
+    UUID_BYTES = 16
 
 
 cpdef enum TimeUnit:
@@ -97,7 +103,8 @@ cdef int schema_copy_field(
 # From a struct schema with one child for each column. Raises PlanError for a type that the engine does not have.
 cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL
 cdef int schema_to_arrow(const CSchema* schema, ArrowSchema* out) except -1
-cdef void arrow_copy(const ArrowSchema* source, ArrowSchema* out) noexcept nogil     # deep, without metadata
+# A deep copy. Of the metadata it has only what marks UUIDs.
+cdef void arrow_copy(const ArrowSchema* source, ArrowSchema* out) noexcept nogil
 cdef bint type_equal(const DataType* a, const DataType* b) noexcept nogil
 # Compares names, order and types; neither nullability nor Variant.
 cdef bint schema_equal(const CSchema* a, const CSchema* b) noexcept nogil

@@ -4,7 +4,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport atoi, free, malloc, strtol
-from libc.string cimport memcpy, memset, strchr, strcmp, strlen, strncpy
+from libc.string cimport memcmp, memcpy, memset, strchr, strcmp, strlen, strncpy
 
 from qcore_ext.data.layout_check cimport layout_fault
 from qcore_ext.ground.arrow_abi cimport ARROW_FLAG_NULLABLE, ArrowSchema
@@ -14,6 +14,8 @@ from qcore_ext.ground.status import PlanError
 
 
 cdef const char* NO_NAME = b""
+# The metadata of a field of type arrow.uuid: one pair of texts, each behind its length.
+cdef const char* UUID_METADATA = b"\x01\0\0\0" b"\x14\0\0\0" b"ARROW:extension:name" b"\x0a\0\0\0" b"arrow.uuid"
 
 
 cdef void schema_free(Owner* self) noexcept nogil:
@@ -110,10 +112,31 @@ cdef void arrow_init(
     out.release = arrow_release
 
 
+cdef bint is_uuid(const ArrowSchema* arrow) noexcept nogil:
+    """Whether a type is Arrow's extension type arrow.uuid."""
+    cdef const char* at = arrow.metadata
+    cdef int32_t n_pairs, n_key, n_value, _
+    if at == NULL or strcmp(arrow.format, b"w:16") != 0:
+        return False
+    memcpy(&n_pairs, at, 4)
+    at += 4
+    for _ in range(n_pairs):
+        memcpy(&n_key, at, 4)
+        if n_key < 0:
+            return False
+        memcpy(&n_value, at + 4 + n_key, 4)
+        if n_value < 0:
+            return False
+        if n_key == 20 and memcmp(at + 4, b"ARROW:extension:name", 20) == 0:
+            return n_value == 10 and memcmp(at + 8 + n_key, b"arrow.uuid", 10) == 0
+        at += 8 + n_key + n_value
+    return False
+
+
 cdef void arrow_copy(const ArrowSchema* source, ArrowSchema* out) noexcept nogil:
-    """Deep copy, without metadata."""
     cdef int64_t i
     arrow_init(out, source.format, source.name, source.flags, source.n_children)
+    out.metadata = UUID_METADATA if is_uuid(source) else NULL
     for i in range(source.n_children):
         arrow_copy(source.children[i], out.children[i])
     if source.dictionary != NULL:
@@ -162,6 +185,13 @@ cdef SimpleFormat[23] SIMPLE_FORMATS = [
     SimpleFormat(b"tin", TYPE_INTERVAL, PHYS_INTERVAL, 0),
     SimpleFormat(NULL, 0, 0, 0),
 ]
+
+
+cdef void set_uuid(DataType* out) noexcept nogil:
+    memset(out, 0, sizeof(DataType))
+    out.id = TYPE_UUID
+    out.phys = PHYS_VIEW
+    out.variant = VARIANT_FIXED
 
 
 cdef bint type_from_format(const char* format, DataType* out) noexcept nogil:
@@ -236,6 +266,8 @@ cdef void type_to_format(const DataType* type, char* out, int64_t size) noexcept
         snprintf(out, size, b"ts%c:%s", <int> unit, type.timezone)
     elif type.id == TYPE_DURATION:
         snprintf(out, size, b"tD%c", <int> unit)
+    elif type.id == TYPE_UUID:
+        snprintf(out, size, b"w:%d", <int> UUID_BYTES)
 
 
 cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL:
@@ -261,6 +293,8 @@ cdef CSchema* schema_from_arrow(const ArrowSchema* arrow) except NULL:
                     f"column {name!r} has the Arrow type of format {format!r}, which the engine does not know; "
                     "cast it to a supported type first"
                 )
+            if is_uuid(values):
+                set_uuid(&type)
             type.nullable = (child.flags & ARROW_FLAG_NULLABLE) != 0
             schema_set_field(schema, i, child.name if child.name != NULL else NO_NAME, &type)
             if type.id == TYPE_NESTED:
@@ -286,6 +320,7 @@ cdef int schema_to_arrow(const CSchema* schema, ArrowSchema* out) except -1:
         else:
             type_to_format(&field.type, format, sizeof(format))
             arrow_init(out.children[i], format, field.name, ARROW_FLAG_NULLABLE, 0)
+            out.children[i].metadata = UUID_METADATA if field.type.id == TYPE_UUID else NULL
         out.children[i].flags = ARROW_FLAG_NULLABLE
     return 0
 
@@ -296,7 +331,7 @@ cdef bint nested_equal(const ArrowSchema* a, const ArrowSchema* b) noexcept nogi
         return a == b
     if strcmp(a.format, b.format) != 0 or a.n_children != b.n_children:
         return False
-    if (a.dictionary == NULL) != (b.dictionary == NULL):
+    if (a.dictionary == NULL) != (b.dictionary == NULL) or is_uuid(a) != is_uuid(b):
         return False
     for i in range(a.n_children):
         if not nested_equal(a.children[i], b.children[i]):
@@ -346,7 +381,7 @@ cdef str type_name(const DataType* type):
         TYPE_INT64: "int64", TYPE_UINT8: "uint8", TYPE_UINT16: "uint16", TYPE_UINT32: "uint32", TYPE_UINT64: "uint64",
         TYPE_FLOAT32: "float", TYPE_FLOAT64: "double", TYPE_DATE32: "date32[day]",
         TYPE_INTERVAL: "month_day_nano_interval",
-        TYPE_STRING: "string", TYPE_BINARY: "binary", TYPE_NESTED: "nested",
+        TYPE_STRING: "string", TYPE_BINARY: "binary", TYPE_NESTED: "nested", TYPE_UUID: "uuid",
     }
     if type.id in names:
         return names[type.id]

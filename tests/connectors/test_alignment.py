@@ -148,6 +148,19 @@ def test_types_that_widen() -> None:
 def test_types_that_queries_see() -> None:
     assert logical_type(pa.dictionary(pa.int8(), pa.decimal64(12, 2))) == pa.decimal128(12, 2)
     assert logical_type(pa.run_end_encoded(pa.int32(), pa.date32())) == pa.date32()
+    assert logical_type(pa.dictionary(pa.int8(), pa.uuid())) == pa.uuid()
+    assert logical_type(pa.bool8()) == pa.int8()
+
+
+def test_uuids_are_read_from_bytes_and_not_from_text() -> None:
+    stored = [b"0123456789abcdef", None]
+    made = align_rows({"u": pa.array(stored, pa.binary(16))}, fields(u=pa.uuid()))["u"]
+    assert [value and value.bytes for value in made] == stored
+    assert align_rows({"u": pa.array(made, pa.uuid())}, fields(u=pa.binary()))["u"] == stored
+    with pytest.raises(ExecutionError, match=r"'u' of the file is string and .* declare it as text"):
+        align_rows({"u": ["0123456789abcdef"]}, fields(u=pa.uuid()))
+    with pytest.raises(SchemaConflictError, match=r"extension<arrow.uuid> in a and fixed_size_binary"):
+        unify_schemas([("a", pa.schema({"u": pa.uuid()})), ("b", pa.schema({"u": pa.binary(16)}))])
     with pytest.raises(PlanError, match="the file has two columns named 'a'"):
         logical_schema(pa.schema([("a", pa.int8()), ("a", pa.int8())]), "the file")
     assert passes(pa.dictionary(pa.int8(), pa.large_string()), pa.string())

@@ -13,6 +13,8 @@ MORE_TYPES = [
     pa.large_binary(), pa.binary_view(), pa.binary(5), pa.float16(), pa.date64(), pa.time32("s"), pa.time64("ns"),
     pa.timestamp("ms"), pa.timestamp("ns", "Europe/Paris"), pa.duration("ns"), pa.large_list(pa.int8()),
     pa.list_(pa.int8(), 3), pa.dictionary(pa.uint64(), pa.large_string()), pa.decimal128(1, 0), pa.decimal128(38, 38),
+    pa.uuid(), pa.list_(pa.uuid()), pa.dictionary(pa.int8(), pa.uuid()),
+    pa.map_(pa.uuid(), pa.struct([("a", pa.uuid())])),
 ]  # fmt: skip
 
 
@@ -48,9 +50,20 @@ def test_an_unsupported_type_is_an_error_that_names_the_column(type_: pa.DataTyp
         Schema(pa.schema([("odd one", type_)]))
 
 
+def test_uuids_are_no_other_bytes() -> None:
+    """H2: the type's name in a field's metadata makes the difference, also inside nested types."""
+    for make in (lambda type_: type_, pa.list_, lambda type_: pa.struct([("a", type_)])):
+        schema, stored = (Schema(pa.schema([("u", make(type_))])) for type_ in (pa.uuid(), pa.binary(16)))
+        assert schema != stored
+        assert schema == Schema(pa.schema([pa.field("u", make(pa.uuid()), metadata={"a": "b", "c": ""})]))
+    other = pa.field("u", pa.binary(16), metadata={"ARROW:extension:name": "arrow.uuids"})
+    assert Schema(pa.schema([other])) == Schema(pa.schema([("u", pa.binary(16))]))
+
+
 def test_names_of_types_tell_their_parameters() -> None:
     names = Schema(pa.schema([("d", pa.decimal128(15, 2)), ("t", pa.timestamp("us", "UTC")), ("s", pa.string())])).types
     assert len(set(names)) == 3
     assert "15" in names[0]
     assert "UTC" in names[1]
     assert names[2] == "string"
+    assert Schema(pa.schema([("u", pa.uuid())])).types == ["uuid"]

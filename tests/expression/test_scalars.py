@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import math
+import uuid
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from qcore.expression.scalars import scalar_of, type_of
+from qcore.expression.scalars import array_of, empty_batch, scalar_of, type_of, without_uuids
 
 UTC = datetime.UTC
 VALUES: list[Any] = [
@@ -70,3 +71,37 @@ def test_classes_below_the_plain_ones() -> None:
     for value in (stamp, np.float64(1.5), np.int64(3), np.str_("a")):
         for type in (None, pa.timestamp("us"), pa.timestamp("ns"), pa.float64(), pa.int64(), pa.string()):
             assert outcome(scalar_of, value, type) == outcome(pa.scalar, value, type)
+
+
+UUIDS = [uuid.UUID(int=7), None]
+MAPS = [pa.map_(pa.string(), pa.field("x", pa.int8(), nullable=False)), pa.map_(pa.int8(), pa.int8(), keys_sorted=True)]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        (UUIDS, pa.uuid()),
+        ([UUIDS, None, []], pa.list_(pa.uuid())),
+        ([UUIDS], pa.large_list(pa.uuid())),
+        ([{"a": UUIDS[0], "b": 1}, None, {"a": None, "b": 2}], pa.struct([("a", pa.uuid()), ("b", pa.int8())])),
+        ([[(UUIDS[0], UUIDS)], None], pa.map_(pa.uuid(), pa.list_(pa.uuid()))),
+        ([], pa.list_(pa.uuid())),
+    ],
+)
+def test_arrays_of_uuids(values: list[Any], type_: pa.DataType) -> None:
+    made = array_of(values, type_)
+    assert (made.type, made.to_pylist()) == (type_, values)
+    stored = made.cast(without_uuids(type_))
+    assert "uuid" not in str(stored.type) and stored.cast(type_).equals(made)
+
+
+@pytest.mark.parametrize("type_", [*TYPES[1:], *MAPS, pa.list_(MAPS[0]), pa.struct([("a", MAPS[1])])], ids=str)
+def test_other_types_have_no_uuids(type_: pa.DataType) -> None:
+    assert without_uuids(type_) == type_
+
+
+def test_a_batch_without_rows() -> None:
+    types = {"a": pa.list_(pa.uuid()), "b": pa.map_(pa.int8(), pa.uuid())}
+    schema = pa.schema(types).append(pa.field("c", pa.int8(), nullable=False))
+    made = empty_batch(schema)
+    assert (made.schema, made.num_rows) == (schema, 0)

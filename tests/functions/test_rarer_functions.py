@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import uuid
 
 import duckdb
 import pyarrow as pa
@@ -110,7 +109,7 @@ def test_uuids() -> None:
     made = answer("select a, a as b, gen_random_uuid() as c from (select uuid() as a from range(3000))").to_pydict()
     assert made["a"] == made["b"]
     assert len({*made["a"], *made["c"]}) == 6000
-    assert {uuid.UUID(text).version for text in made["a"]} == {4}
+    assert {value.version for value in made["a"]} == {4}
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def test_results(spark: Any) -> None:
 def test_types_that_spark_lacks(spark: Any) -> None:
     with pytest.raises(PlanError, match=r"column 'at' is time64.*, which is no type of Spark: cast it"):
         qcore.sql("select time '12:00:00' as at").to_spark(spark)
+    with pytest.raises(PlanError, match=r"column 'u' is extension<arrow.uuid>, which is no type of Spark: .* to text"):
+        qcore.sql("select null::uuid as u").to_spark(spark)
     with pytest.raises(PlanError, match="two columns named 'x'"):
         qcore.sql("select 1 as x, 2 as x").to_spark(spark)
     nanos = pa.table({"at": pa.array([1], pa.timestamp("ns"))})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,16 @@ print(sorted(map(str, (tuple(row.values()) for row in rows))))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.stdout.strip() == "[\"('a', 4)\", \"('b', 2)\"]", run.stderr
+
+
+def test_uuids_are_carried(tmp_path: Path) -> None:
+    rows = pa.table({"u": pa.array([uuid.UUID(int=7), None], pa.uuid())})
+    pq.write_table(rows, tmp_path / "u.parquet")
+    session = qcore.Session(threads=1)
+    session.register("t", FileTable(str(tmp_path / "u.parquet")))
+    plan = session.sql("select u, [u] as l from t where u = '00000000-0000-0000-0000-000000000007'").plan
+    (batch,) = qcore.Task(plan_from_bytes(plan_to_bytes(plan)), drivers=1).batches()
+    assert batch.to_pylist() == [{"u": uuid.UUID(int=7), "l": [uuid.UUID(int=7)]}]
 
 
 def test_the_header(plan: p.PlanNode) -> None:

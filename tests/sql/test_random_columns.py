@@ -59,9 +59,17 @@ def test_q2_no_seed() -> None:
 
 @pytest.mark.parametrize(
     ("name", "type_"),
-    [("rand", pa.float64()), ("RANDOM", pa.float64()), ("uuid", pa.string()), ("gen_random_uuid", pa.string()),
-     ("uuidv4", pa.string())],
+    [("rand", pa.float64()), ("RANDOM", pa.float64()), ("uuid", pa.uuid()), ("gen_random_uuid", pa.uuid()),
+     ("uuidv4", pa.uuid())],
 )  # fmt: skip
 def test_other_names(name: str, type_: pa.DataType) -> None:
     found = qcore.sql(f"select {name}() as r from t", {"t": T}).to_arrow()
     assert found.schema.types == [type_] and len(set(found["r"].to_pylist())) == N
+
+
+@pytest.mark.parametrize(
+    ("dialect", "type_"), [("postgresql", pa.uuid()), ("duckdb", pa.uuid()), ("spark", pa.string())]
+)
+def test_uuids_of_spark_are_text(dialect: str, type_: pa.DataType) -> None:
+    found = qcore.sql("select uuid() as u from t", {"t": T}, dialect=dialect).to_arrow()
+    assert found.schema.types == [type_] and len({str(value) for value in found["u"].to_pylist()}) == N

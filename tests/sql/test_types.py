@@ -44,6 +44,8 @@ def type_of(text: str, syntax: str = "duckdb", dialect: Dialect | None = None) -
         ("timestamp with time zone", pa.timestamp("us", "UTC")),
         ("interval", pa.month_day_nano_interval()),
         ("time", pa.time64("us")),
+        ("uuid", pa.uuid()),
+        ("uuid[]", pa.list_(pa.uuid())),
         ("int[][]", pa.list_(pa.list_(pa.int32()))),
         ("int[3]", pa.list_(pa.int32())),
         ("map(int, text)", pa.map_(pa.int32(), pa.string())),
@@ -60,7 +62,6 @@ def test_types_by_name(text: str, expected: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("uuid", "the type UUID is not supported; UUIDs are texts here"),
         ("json", "the type JSON is not supported"),
         ("decimal(40)", r"DECIMAL\(40\) is not supported: a decimal has 1 to 38 digits"),
         ("decimal(3, 5)", r"DECIMAL\(3, 5\) is not supported"),

@@ -60,6 +60,15 @@ def test_signatures_are_dropped_and_types_inferred() -> None:
     assert repr(plan.expressions[0]) == "(a + b)"
 
 
+def test_uuids_are_text() -> None:
+    """DataFusion, which makes such plans, has no other type for them."""
+    rel = {"project": {"input": read(), "expressions": [function(0)]}}
+    assert plan_of(rel, ["a", "b", "s", "u"], ("uuid",)).schema.field("u").type == pa.string()
+    cast = {"cast": {"type": {"uuid": {}}, "input": field(2)}}
+    with pytest.raises(PlanError, match="the Substrait type uuid cannot be read"):
+        plan_of({"project": {"input": read(), "expressions": [cast]}}, [])
+
+
 def test_projection_without_emit_keeps_the_input() -> None:
     plan = plan_of({"project": {"input": read(), "expressions": [field(1)]}}, ["a", "b", "s", "c"])
     assert plan.schema.names == ["a", "b", "s", "c"]

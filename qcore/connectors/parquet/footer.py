@@ -35,6 +35,7 @@ CACHED_FOOTERS_MAX = 256
 JUDGED_FILTERS_MAX = 16
 # Number of choices of columns for which a footer caches how they are decoded.
 NATIVE_COLUMNS_MAX = 64
+# In ns, pyarrow's default, timestamps overflow outside 1677 to 2262.
 INT96_UNIT = "us"
 TAIL_BYTES = 64 * 1024
 
@@ -71,12 +72,11 @@ class ParquetFooter:
         fault = footer_fault(raw, self.size)
         if fault is not None:
             raise PlanError(f"{location.path} is not a valid Parquet file: in its footer, {fault}")
-        self.metadata = _parse(raw, location.path)
+        self.metadata, self.file_schema = _parse(raw, location.path)
         # With this footer pyarrow reads decimals of 4 or 8 bytes as integers. It need not widen them to 16 bytes, and
         # the engine need not narrow them (Q6's columns: 109 -> 89 ms).
         rewritten, self.decimals = decimals_as_integers(raw)
-        self.reading_metadata = _parse(rewritten, location.path) if self.decimals else self.metadata
-        self.file_schema = _with_int96_in_micros(self.metadata)
+        self.reading_metadata = _parse(rewritten, location.path)[0] if self.decimals else self.metadata
         self.schema = logical_schema(self.file_schema, location.path)
         self.n_rows = self.metadata.num_rows
         self.group_rows = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
@@ -286,16 +286,6 @@ def _is_sound(low: Any, high: Any) -> bool:
         return False
 
 
-def _with_int96_in_micros(metadata: pq.FileMetaData) -> pa.Schema:
-    """The Arrow schema with INT96 timestamps in µs. In ns, pyarrow's default, they overflow outside 1677 to 2262."""
-    schema = metadata.schema.to_arrow_schema()
-    for name, leaf in _leaf_indexes(schema).items():
-        if metadata.schema.column(leaf).physical_type == "INT96":
-            index = schema.get_field_index(name)
-            schema = schema.set(index, schema.field(index).with_type(pa.timestamp(INT96_UNIT)))
-    return schema
-
-
 def _leaf_indexes(schema: pa.Schema) -> dict[str, int]:
     """The index among the file's leaf columns of each column that is not nested."""
     found, position = {}, 0
@@ -330,10 +320,12 @@ def _leaf_count(type: pa.DataType) -> int:
     return sum(_leaf_count(type.field(i).type) for i in range(type.num_fields))
 
 
-def _parse(raw: bytes, path: str) -> pq.FileMetaData:
+def _parse(raw: bytes, path: str) -> tuple[pq.FileMetaData, pa.Schema]:
+    """The footer and its Arrow schema. UUIDs are those of Arrow, and INT96 timestamps have the unit INT96_UNIT."""
     try:
         whole = b"PAR1" + raw + len(raw).to_bytes(4, "little") + b"PAR1"
-        return pq.read_metadata(pa.BufferReader(whole))
+        file = pq.ParquetFile(pa.BufferReader(whole), coerce_int96_timestamp_unit=INT96_UNIT)
+        return file.metadata, file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise PlanError(f"{path} is not a valid Parquet file: its footer cannot be read ({error})") from error
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from qcore.expression.scalars import array_of
 from qcore.expression.types import is_list_of_any_layout, is_text
 from qcore.functions.arrow.list_layouts import large_lists
 from qcore.functions.arrow.nested_encoding import (
@@ -47,7 +48,7 @@ def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Ar
     n = len(raw)
     _, offsets, data = raw.buffers()
     if n == 0:
-        return pa.array([], type_)
+        return pa.nulls(0, type_)
     positions = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64)
     if n > 1 and positions[-1] - positions[0] > _BYTES_MAX:
         half = n // 2
@@ -128,7 +129,7 @@ def _read(held: Bytes, at: Lengths, sizes: Lengths, kind: pa.DataType) -> tuple[
         offsets, items, at = _lists(held, at, sizes, kind.value_type)
         lists = pa.LargeListArray.from_arrays(offsets, items, type=pa.large_list(kind.value_field), mask=mask)
         by_offsets = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-        return (lists.cast(kind) if by_offsets else pa.array(lists.to_pylist(), kind)), at
+        return (lists.cast(kind) if by_offsets else array_of(lists.to_pylist(), kind)), at
     validity = pa.array(there).buffers()[1] if mask is not None else None
     if is_text(kind) or _is_bytes(kind):
         lengths, at = _gather_bytes(held, at, sizes * _LENGTH_BYTES).view(np.int64), at + sizes * _LENGTH_BYTES

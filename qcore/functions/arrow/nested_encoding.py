@@ -87,7 +87,7 @@ def columns_of_structs(structs: pa.Array) -> list[pa.Array]:
     """The fields' values, null where the structs are."""
     if len(structs) == 0:
         # pyarrow ends the process if the slice of a field's values begins after their end.
-        return [pa.array([], field.type) for field in structs.type]
+        return [pa.nulls(0, field.type) for field in structs.type]
     return list(structs.flatten())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import struct
+import uuid
 from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from qcore.errors import PlanError
-from qcore.expression.types import is_list_of_any_layout
+from qcore.expression.scalars import array_of
+from qcore.expression.types import UUID, is_list_of_any_layout
 
 # The byte before each part of a value. The end of a list is a smaller byte than both.
 _END, VALUE, NULL = b"\x00", b"\x01", b"\x02"
@@ -49,6 +51,8 @@ def encode_value(value: Any, type_: pa.DataType) -> bytes:
     if pa.types.is_floating(type_):
         # -0.0 + 0.0 is 0.0
         return bytes_of_float(value + 0.0)
+    if isinstance(value, uuid.UUID):
+        value = value.bytes
     if isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value
         return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
@@ -126,7 +130,7 @@ def decode_value(raw: bytes, at: int, type_: pa.DataType, leaf: Leaf = leaf_of_b
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
         data, at = _decoded_bytes(raw, at)
         return data.decode(), at
-    if _is_bytes(type_):
+    if _is_bytes(type_) or type_ == UUID:
         return _decoded_bytes(raw, at)
     return leaf(raw, at, type_)
 
@@ -195,8 +199,8 @@ def nested_values(raw: pa.Array, type_: pa.DataType, leaf: Leaf = leaf_of_bytes)
     if pa.types.is_list(raw.type):
         item = type_.value_type
         lists = [None if many is None else [_value(one, item, leaf) for one in many] for many in raw.to_pylist()]
-        return pa.array(lists, type_)
-    return pa.array([_value(one, type_, leaf) for one in raw.to_pylist()], type_)
+        return array_of(lists, type_)
+    return array_of([_value(one, type_, leaf) for one in raw.to_pylist()], type_)
 
 
 def _value(raw: bytes | None, type_: pa.DataType, leaf: Leaf) -> Any:

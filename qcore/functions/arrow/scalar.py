@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from qcore.errors import ExecutionError
 from qcore.expression.interval_values import age, interval_divide, interval_multiply
+from qcore.expression.scalars import array_of
 from qcore.expression.types import BOOL, FLOAT64, INT64, INTERVAL, STRING, TypeMismatch, Types, compares_by_bytes
 from qcore.functions.arrow.looking import LOOK_ROWS, look_between, pylist, that_looks
 from qcore.functions.arrow.nested_encoding import nested_bytes
@@ -76,7 +77,7 @@ class BoundCall:
         try:
             result = self.kernel(*arguments)
             if not isinstance(result, (pa.Array, pa.ChunkedArray)):
-                result = pa.array(result, self.type)
+                result = array_of(result, self.type)
             result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
             result = result if result.type == self.type else result.cast(self.type)
         except MemoryError:
@@ -109,7 +110,7 @@ def as_array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
     if isinstance(argument, pa.Array):
         return argument
     # pyarrow cannot repeat a nested value zero times.
-    return pa.repeat(argument, n) if n > 0 else pa.array([], argument.type)
+    return pa.repeat(argument, n) if n > 0 else pa.nulls(0, argument.type)
 
 
 def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:

@@ -115,6 +115,17 @@ def test_decimals_are_read_as_integers_and_declared_as_decimals(tmp_path: Path) 
     assert footer.reading_metadata.schema.to_arrow_schema().field("wide").type == pa.decimal128(30, 0)
 
 
+def test_logical_types_of_the_schema(tmp_path: Path) -> None:
+    """UUIDs are known from the file's own schema, without the Arrow schema that pyarrow adds to it."""
+    path = tmp_path / "u.parquet"
+    types = {"u": pa.uuid(), "l": pa.list_(pa.uuid()), "ts": pa.timestamp("ns")}
+    empty = pa.Table.from_batches([], pa.schema(types))
+    pq.write_table(empty, path, store_schema=False, use_deprecated_int96_timestamps=True)
+    schema = footer_of(path).schema
+    assert schema.field("u").type == schema.field("l").type.value_type == pa.uuid()
+    assert schema.field("ts").type == pa.timestamp("us")
+
+
 def test_the_cache_reads_a_changed_file_again(path: Path) -> None:
     cache = FooterCache(capacity=2)
     location = locate(str(path))
