@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from oracle import assert_same_rows
+from qcore.expression.scalars import array_of
 from qcore_ext.aggregate.aggregation import HashAggregation, partial_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.memory import Account
@@ -92,7 +93,7 @@ def check(
     ]
     for step in steps:
         got = run_calls(table, n_keys, calls, step, **options)
-        columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(got.schema)]
+        columns = [array_of([row[i] for row in rows], field.type) for i, field in enumerate(got.schema)]
         assert_same_rows(got, pa.Table.from_arrays(columns, schema=got.schema), ordered=True)
 
 

@@ -21,7 +21,7 @@ from qcore.connectors.base import ColumnStatistics
 from qcore.connectors.column_order import is_ascending
 from qcore.connectors.soundness import needs_a_pass
 from qcore.errors import ExecutionError
-from qcore.expression.types import is_numeric
+from qcore.expression.types import UUID, is_numeric
 from qcore.late_module import late_module
 from qcore_ext.data.checked_stream import check_batch
 
@@ -175,7 +175,8 @@ def _blocks(values: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 def _count_values(sample: pa.Array, n_values: int, whole: bool) -> tuple[int, float | None]:
     """Estimate the number of distinct values, and the share of the most common one: None if the sample has none."""
-    encoded = sample.dictionary_encode()
+    # pyarrow encodes the bytes of UUIDs, but no UUIDs.
+    encoded = (sample.storage if sample.type == UUID else sample).dictionary_encode()
     distinct = len(encoded.dictionary)
     if distinct == 0:
         return 0, None
