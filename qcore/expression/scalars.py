@@ -60,7 +60,7 @@ def array_of(values: Sequence[Any], type: pa.DataType) -> pa.Array:
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     """A batch without rows."""
-    return pa.record_batch([pa.nulls(0, type) for type in schema.types], schema=schema)
+    return pa.record_batch([array_of([], type) for type in schema.types], schema=schema)
 
 
 def without_uuids(type: pa.DataType) -> pa.DataType:

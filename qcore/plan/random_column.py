@@ -5,7 +5,7 @@ The operator is written in Python, because no rule of the optimizer copies, move
 
 from __future__ import annotations
 
-import uuid
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -41,8 +41,16 @@ class RandomColumn(StatelessOperator):
 
     def _values(self, n: int) -> pa.Array:
         if self.function == UUID:
-            return pa.array([uuid.uuid4() for _ in range(n)], pa.uuid())
+            return _random_uuids(n)
         return pa.array(np.random.default_rng().random(n))
+
+
+def _random_uuids(n: int) -> pa.Array:
+    """UUIDs of version 4: of their 128 bits six are fixed."""
+    raw = np.frombuffer(bytearray(os.urandom(16 * n)), np.uint8).reshape(n, 16)
+    raw[:, 6] = raw[:, 6] & 0x0F | 0x40
+    raw[:, 8] = raw[:, 8] & 0x3F | 0x80
+    return pa.Array.from_buffers(pa.uuid(), n, [None, pa.py_buffer(raw)])
 
 
 def add_random_column(node: PlanNode, ids: NodeIds, function: str = RANDOM) -> tuple[PlanNode, str]:

@@ -109,7 +109,8 @@ cdef bint type_equal(const DataType* a, const DataType* b) noexcept nogil
 # Compares names, order and types; neither nullability nor Variant.
 cdef bint schema_equal(const CSchema* a, const CSchema* b) noexcept nogil
 cdef int32_t schema_index(const CSchema* schema, const char* name) noexcept nogil   # -1: absent
-cdef str type_name(const DataType* type)                                # as pyarrow prints it: 'decimal128(15, 2)'
+# As pyarrow prints it, such as 'decimal128(15, 2)'; or 'uuid'.
+cdef str type_name(const DataType* type)
 
 
 cdef inline int phys_width(uint8_t phys) noexcept nogil:

@@ -443,7 +443,7 @@ cdef class Schema:
 
     @property
     def types(self):
-        """Type names, in order, as pyarrow prints them."""
+        """Type names, in order, as pyarrow prints them; uuid has its short name."""
         return [type_name(&self.schema.fields[i].type) for i in range(self.schema.n_fields)]
 
     def __len__(self):

@@ -75,7 +75,7 @@ UUID_TEXTS = [
 ]  # fmt: skip
 
 
-def projected(batch: pa.RecordBatch, expr: Expr) -> pa.Array:
+def project_rows(batch: pa.RecordBatch, expr: Expr) -> pa.Array:
     program = compile_projection([("r", expr)], batch.schema)
     return pa.record_batch(Evaluator(program, Account()).project_batch(batch)).column(0)
 
@@ -83,7 +83,7 @@ def projected(batch: pa.RecordBatch, expr: Expr) -> pa.Array:
 def test_forms_of_uuids() -> None:
     """Q3: DuckDB accepts the same texts."""
     batch = pa.record_batch({"s": UUID_TEXTS})
-    made = projected(batch, Cast(col("s"), pa.uuid(), safe=False))
+    made = project_rows(batch, Cast(col("s"), pa.uuid(), safe=False))
     connection = duckdb.connect()
     connection.register("batch", batch)
     found = connection.sql("select try_cast(s as uuid) from batch").fetchall()
@@ -91,7 +91,7 @@ def test_forms_of_uuids() -> None:
     for text in UUID_TEXTS:
         if text is not None and made[UUID_TEXTS.index(text)].as_py() is None:
             with pytest.raises(ExecutionError, match=r"cannot cast '.*' of type string to uuid"):
-                projected(pa.record_batch({"s": [text]}), Cast(col("s"), pa.uuid()))
+                project_rows(pa.record_batch({"s": [text]}), Cast(col("s"), pa.uuid()))
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -99,15 +99,15 @@ def test_forms_of_uuids() -> None:
 def test_uuids_to_text_and_bytes_and_back(n: int, null_share: float) -> None:
     batch = pa.record_batch([random_table(3, n, [pa.uuid()], null_share)[0].combine_chunks()], names=["u"])
     values = batch["u"].to_pylist()
-    text = projected(batch, Cast(col("u"), pa.string()))
+    text = project_rows(batch, Cast(col("u"), pa.string()))
     assert text.to_pylist() == [None if value is None else str(value) for value in values]
-    raw = projected(batch, Cast(col("u"), pa.binary()))
+    raw = project_rows(batch, Cast(col("u"), pa.binary()))
     assert raw.to_pylist() == [None if value is None else value.bytes for value in values]
     for stored in (text, raw, raw.cast(pa.binary(16))):
-        assert projected(pa.record_batch({"s": stored}), Cast(col("s"), pa.uuid())).to_pylist() == values
+        assert project_rows(pa.record_batch({"s": stored}), Cast(col("s"), pa.uuid())).to_pylist() == values
 
 
 def test_bytes_that_are_no_uuid() -> None:
     batch = pa.record_batch({"s": pa.array([b"0123456789abcdef", b"0123456789abcde", b"", b"0" * 17, None])})
-    made = projected(batch, Cast(col("s"), pa.uuid(), safe=False)).to_pylist()
+    made = project_rows(batch, Cast(col("s"), pa.uuid(), safe=False)).to_pylist()
     assert [value and value.bytes for value in made] == [b"0123456789abcdef", None, None, None, None]

@@ -49,7 +49,9 @@ def test_selected_rows_of_every_type(type_: pa.DataType, n: int, every: int) -> 
     assert got["v"].null_count == sum(value is None for value in got["v"].to_pylist())
 
 
-@pytest.mark.parametrize("type_", [pa.bool_(), pa.int32(), pa.string(), pa.string_view(), pa.decimal128(5, 2)], ids=str)
+@pytest.mark.parametrize(
+    "type_", [pa.bool_(), pa.int32(), pa.string(), pa.string_view(), pa.decimal128(5, 2), pa.uuid()], ids=str
+)
 def test_columns_without_nulls_have_no_bitmap(type_: pa.DataType) -> None:
     batch = one_batch(3000, type_, 0.0)
     keep = Evaluator(compile_predicate(col("row") < 2100, batch.schema), Account())

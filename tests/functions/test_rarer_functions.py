@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import uuid
 
 import duckdb
 import pyarrow as pa
@@ -109,7 +110,7 @@ def test_uuids() -> None:
     made = answer("select a, a as b, gen_random_uuid() as c from (select uuid() as a from range(3000))").to_pydict()
     assert made["a"] == made["b"]
     assert len({*made["a"], *made["c"]}) == 6000
-    assert {value.version for value in made["a"]} == {4}
+    assert {(value.version, value.variant) for value in made["a"]} == {(4, uuid.RFC_4122)}
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def values_of_blocks(raw: pa.Array, type_: pa.DataType, ahead: int = 0) -> pa.Ar
     n = len(raw)
     _, offsets, data = raw.buffers()
     if n == 0:
-        return pa.nulls(0, type_)
+        return array_of([], type_)
     positions = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + n + 1].astype(np.int64)
     if n > 1 and positions[-1] - positions[0] > _BYTES_MAX:
         half = n // 2

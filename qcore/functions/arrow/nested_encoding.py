@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from qcore.errors import ExecutionError
+from qcore.expression.scalars import array_of
 from qcore.expression.types import is_list_of_any_layout
 from qcore.functions.arrow.nested_values import DAY_NANOS, MONTH_DAYS, NULL, SPANS, VALUE, WHOLE_BYTES, encode_value
 from qcore.late_module import late_module
@@ -87,7 +88,7 @@ def columns_of_structs(structs: pa.Array) -> list[pa.Array]:
     """The fields' values, null where the structs are."""
     if len(structs) == 0:
         # pyarrow ends the process if the slice of a field's values begins after their end.
-        return [pa.nulls(0, field.type) for field in structs.type]
+        return [array_of([], field.type) for field in structs.type]
     return list(structs.flatten())
 
 

@@ -110,7 +110,7 @@ def as_array(argument: pa.Array | pa.Scalar, n: int) -> pa.Array:
     if isinstance(argument, pa.Array):
         return argument
     # pyarrow cannot repeat a nested value zero times.
-    return pa.repeat(argument, n) if n > 0 else pa.nulls(0, argument.type)
+    return pa.repeat(argument, n) if n > 0 else array_of([], argument.type)
 
 
 def by_value(function: Callable[..., Any], type_: pa.DataType) -> Kernel:
