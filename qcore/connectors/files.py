@@ -178,9 +178,7 @@ class FileTable:
         return statistics
 
     def row_order(self, column: str) -> RowOrder | None:
-        """Return the bounds of a column of integers in the row groups of Parquet files, if these have no value in common
-        but their bounds.
-        """
+        """Return the bounds of a column in the row groups of Parquet files, if these have only bounds in common."""
         if isinstance(self._format, FileFormat) or any(column in dict(constants) for constants in self._constants):
             return None
         footers = [FOOTERS.get(file.location) for file in self._files]

@@ -1,7 +1,7 @@
 """Rule: rows that a table has in the order of their only key are grouped without a table of groups.
 
-Each run of equal keys is a group (aggregate/key_runs). All its rows are in one batch of a table in memory, or in one row
-group of a file, except for the runs at the ends. So the groups need not be looked up, and not be merged after the
+Each run of equal keys is a group (aggregate/key_runs). All its rows are in one batch of a table in memory, or in one
+row group of a file, except for the runs at the ends. So the groups need not be looked up, and not be merged after the
 exchange. Whether the rows of a row group are in order is seen when they are read.
 """
 
@@ -50,7 +50,8 @@ def _scanned_column(node: Aggregate) -> tuple[Scan, str] | None:
     while isinstance(child, (Filter, Project)) and isinstance(key, Column):
         if isinstance(child, Project):
             key = child.expressions[child.schema.names.index(key.name)]
-            key = key.child if isinstance(key, Alias) else key
+            while isinstance(key, Alias):
+                key = key.argument
         child = child.child
     if not isinstance(child, Scan) or not isinstance(key, Column):
         return None

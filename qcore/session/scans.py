@@ -46,8 +46,8 @@ class Scans:
         scan = self.nodes.get(node_id)
         if scan is not None and scan.source is not None:
             raise PlanError(
-                f"node {node_id!r} reads a table that lists its own splits; add splits to a scan without a source, made "
-                "with scan(name, schema=...)"
+                f"node {node_id!r} reads a table that lists its own splits; add splits to a scan without a source, "
+                "made with scan(name, schema=...)"
             )
 
     def splits(self, scan: p.Scan) -> Iterable[Any]:

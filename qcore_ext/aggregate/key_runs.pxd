@@ -41,9 +41,9 @@ cdef KeyRuns* key_runs_new(
 cdef void key_runs_free(KeyRuns* runs) noexcept nogil       # NULL is ignored
 # Forget the runs, which were returned; `keys` has no rows then.
 cdef void key_runs_clear(KeyRuns* runs, KeyColumns* keys) noexcept nogil
-# Append the keys of new runs to `keys`, where row g has the key of run g, and set the run of each of the n rows, at most
-# VECTOR_ROWS. Returns False if keys are null, outside of all fences, or descend within a stretch: then `keys` is as
-# before.
+# Append the keys of new runs to `keys`, where row g has the key of run g, and set the run of each of the n rows, at
+# most VECTOR_ROWS. Returns False if keys are null, outside of all fences, or descend within a stretch: then `keys` is
+# as before.
 cdef bint key_runs_add(
     KeyRuns* runs, KeyColumns* keys, const Vector* key, int64_t n,
     uint32_t* numbers,          # OUT
@@ -52,6 +52,7 @@ cdef bint key_runs_add(
 cdef int key_runs_end_batch(KeyRuns* runs, const KeyColumns* keys) except -1 nogil
 # The runs are to be returned before more rows come.
 cdef int key_runs_cut(KeyRuns* runs, const KeyColumns* keys) except -1 nogil
-# Divide a batch whose rows are the runs `start` and following, at the end of a stretch. The batch keeps those that are
-# whole groups and is marked as WHOLE_GROUPS; it may keep none. Returns a batch of the others, or NULL if there are none.
+# Divide a batch whose rows are the runs `start` and following, after key_runs_cut or at the end of the rows. The batch
+# keeps those that are whole groups and is marked as WHOLE_GROUPS; it may keep none. Returns a batch of the others, or
+# NULL if there are none.
 cdef Batch* key_runs_divide(const KeyRuns* runs, Batch* batch, int64_t start) except? NULL nogil

@@ -1,8 +1,8 @@
 """Key runs: rows that come in the order of their only key. Each run of equal keys is a group.
 
-No row is hashed, and no table of groups is kept. A run that is not at an end of its stretch of rows is a whole group: no
-other row has its key. Velox's StreamingAggregation also groups rows in the order of their keys; it needs all of them on
-one driver, or partitioned by ranges of keys.
+No row is hashed, and no table of groups is kept. A run that is not at an end of its stretch of rows is a whole group:
+no other row has its key. Velox's StreamingAggregation also groups rows in the order of their keys; it needs all of them
+on one driver, or partitioned by ranges of keys.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 from qcore_ext.data.batch cimport WHOLE_GROUPS, batch_select, batch_unref, batch_with_schema
 from qcore_ext.data.column cimport VECTOR_ROWS
 from qcore_ext.data.schema cimport (
-    PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U8, PHYS_U16, PHYS_U32, PHYS_U64,
+    PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_U16, PHYS_U32, PHYS_U64,
 )
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.check cimport qc_check

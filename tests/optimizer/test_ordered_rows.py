@@ -52,6 +52,7 @@ COUNT = {"n": ("count",)}
         (lambda: scan().aggregate(["k"], {"t": ("sum", "x"), "m": ("max", "few")}), True),
         (lambda: scan().filter(col("x") > 2).aggregate(["k"], COUNT), True),
         (lambda: scan().project({"y": col("k"), "x": col("x")}).filter(col("x") > 2).aggregate(["y"], COUNT), True),
+        (lambda: scan().project({"y": col("k").alias("z")}).aggregate(["y"], COUNT), True),
         (lambda: scan().project({"k": call("add", col("k"), 1)}).aggregate(["k"], COUNT), False),
         (lambda: scan().aggregate(["k", "x"], COUNT), False),
         (lambda: scan().aggregate([], COUNT), False),
@@ -65,8 +66,8 @@ COUNT = {"n": ("count",)}
         (lambda: scan().order_by(["x"]).aggregate(["k"], COUNT), False),
     ],
     ids=[
-        "scan", "calls", "filter", "renamed", "expression", "two keys", "no key", "no order", "few groups", "floats",
-        "a null", "the last row", "few rows", "limit", "sorted otherwise",
+        "scan", "calls", "filter", "renamed", "alias", "expression", "two keys", "no key", "no order", "few groups",
+        "floats", "a null", "the last row", "few rows", "limit", "sorted otherwise",
     ],
 )  # fmt: skip
 def test_a_lone_key_in_the_order_of_the_table_is_marked(build: Callable[[], PlanBuilder], wanted: bool) -> None:
