@@ -23,6 +23,7 @@ from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
 from qcore_ext.ground.atomic cimport qc_load
+from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
@@ -73,6 +74,7 @@ cdef enum:
     # enough to notice that the input has changed.
     PASS_ROWS = 1048576
     HELD_RUNS_MAX = 524288      # runs that are kept until their part of the table has ended
+    HELD_RUN_BYTES = 256        # memory that must be left for each of them: arrays of states double when they grow
     ORDERED_GROUPS_MAX = 16384  # table size for input in key order: it stays in the second-level cache
     MASK_WAIT_MAX = 1024        # vectors after one whose keys were not all known, before masks are tried again
     PARTITIONED_GROUPS = 16     # a partitioned table may have this many times the groups of a plain one
@@ -552,9 +554,12 @@ cdef class HashAggregation(Operator):
             return False
         if self.runs != NULL:
             n_groups = self.passed.n_rows + VECTOR_ROWS
+            if n_groups <= ORDERED_GROUPS_MAX:
+                return False
             if self.runs.fences == NULL or 2 * self.runs.n_complete >= self.passed.n_rows:
-                return n_groups > ORDERED_GROUPS_MAX
-            return n_groups > HELD_RUNS_MAX     # most are of a part of the table that has not ended
+                return True
+            # Most are of a part of the table that has not ended.
+            return n_groups > HELD_RUNS_MAX or n_groups * HELD_RUN_BYTES > bytes_left(self.account)
         if self.radix == NULL:
             n_groups = self.n_groups() + VECTOR_ROWS
             return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)

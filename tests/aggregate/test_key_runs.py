@@ -226,6 +226,21 @@ def test_a_row_group_that_begins_again_after_its_groups_were_returned(tmp_path: 
     check_query("select k, sum(x) as t from t group by k", table, 1, True, str(tmp_path))
 
 
+@pytest.mark.parametrize(("limit", "all_whole"), [("40MB", False), ("400MB", True)])
+def test_d3_a_part_of_the_table_is_held_if_there_is_memory(limit: str, all_whole: bool, tmp_path: Path) -> None:
+    """Otherwise its groups are returned before it has ended, and are merged."""
+    table = pa.table({"k": np.arange(300_000), "x": np.arange(300_000)})
+    path = write_groups(tmp_path, table, 300_000)
+    session = Session(threads=1, memory_limit=limit)
+    result = session.sql(
+        "select count(*) as n, sum(t) as t from (select k, sum(x) as t from t group by k)", {"t": path}
+    )
+    assert result.to_arrow().to_pylist() == [{"n": 300_000, "t": 300_000 * 299_999 // 2}]
+    operators = [one for pipeline in result.stats()["pipelines"] for one in pipeline["operators"]]
+    n_whole = max(one["groups"]["whole"] for one in operators if one.get("groups"))
+    assert (n_whole == 299_998) == all_whole
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("seed", range(24))
 def test_random_row_groups(seed: int, tmp_path: Path) -> None:
