@@ -37,6 +37,7 @@ from qcore.plan.nodes import (
     Project,
     UnionAll,
     Unnest,
+    Values,
     Window,
 )
 from qcore.plan.schema import MARK_KINDS, same_type
@@ -90,6 +91,9 @@ class _Pusher:
         return self._filter(rebuilt(node, below, self.ids) if below else node, predicates)
 
     def _filter(self, node: PlanNode, predicates: Predicates) -> PlanNode:
+        if any(isinstance(part, Literal) for part in predicates):
+            # It is not true: the columns that it read are constants of a projection or of one input of a union.
+            return Values(self.ids.new(), node.schema, pa.Table.from_batches([], node.schema))
         predicate = conjunction(predicates)
         return node if predicate is None else Filter(self.ids.new(), node.schema, node, predicate)
 
@@ -231,7 +235,7 @@ def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Pred
     if all(isinstance(by_name[name], Column) for name in column_names(predicate)):
         return [made]
     simpler = simplify(factor_condition(made), schema)
-    return [made] if isinstance(simpler, Literal) else conjuncts(simpler)
+    return [part for part in conjuncts(simpler) if not (isinstance(part, Literal) and part.value is True)]
 
 
 def _union(a: Sequence[Expr], b: Sequence[Expr]) -> Predicates:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 
 from qcore.expression.tree import Call, Cast, Column, Expr, Literal, col, column_names
-from qcore.expression.types import compares_by_bytes
+from qcore.expression.types import common_type, compares_by_bytes, is_numeric
 from qcore.functions.catalogue import expr_type
 from qcore.optimizer.cardinality import Estimator, count_combinations
 from qcore.optimizer.join_order import is_inner_join, take_apart
@@ -62,14 +63,31 @@ def group_before_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> Pl
 def _is_safe(node: Aggregate) -> bool:
     """Whether the aggregates can be merged, and be computed for more rows without an error of these rows."""
 
+    schema = node.child.schema
+
     def is_safe(expr: Expr) -> bool:
         if isinstance(expr, Call):
-            type_ = expr_type(expr, node.child.schema)
-            known = expr.function in _SAFE and (pa.types.is_decimal(type_) or pa.types.is_floating(type_))
-            return known and all(map(is_safe, expr.arguments))
+            type_ = expr_type(expr, schema)
+            known = expr.function in _SAFE or (expr.function == "divide" and _is_not_zero(expr.arguments[1]))
+            return known and (pa.types.is_decimal(type_) or pa.types.is_floating(type_)) and all(
+                map(is_safe, expr.arguments)
+            )
+        if isinstance(expr, Cast):
+            return _holds_all_values(expr.to, expr_type(expr.argument, schema)) and is_safe(expr.argument)
         return isinstance(expr, (Column, Literal))
 
     return all(is_mergeable(one) and one.filter is None and all(map(is_safe, one.arguments)) for one in node.aggregates)
+
+
+def _is_not_zero(expr: Expr) -> bool:
+    while isinstance(expr, Cast):
+        expr = expr.argument
+    return isinstance(expr, Literal) and isinstance(expr.value, (int, float, Decimal)) and expr.value != 0
+
+
+def _holds_all_values(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    """Whether a cast of numbers fails for none."""
+    return is_numeric(narrow) and is_numeric(wide) and same_type(common_type([narrow, wide]), wide)
 
 
 class _Joins:

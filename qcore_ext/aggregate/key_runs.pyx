@@ -16,20 +16,11 @@ from qcore_ext.data.schema cimport (
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Owner, buffer_grow, buffer_new, buffer_unref, struct_free, struct_new
+from qcore_ext.ground.words cimport Integer
 from qcore_ext.rows.key_columns cimport key_columns_append
 
 cdef enum:
     FIRST_ENDS = 1024
-
-ctypedef fused Key:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
 
 
 cdef bint key_runs_suit(const DataType* types, int32_t n_keys, bint has_fences) noexcept nogil:
@@ -138,7 +129,7 @@ cdef int add_end(KeyRuns* runs, uint32_t number) except -1 nogil:
 
 
 cdef bint number_runs(
-    const Key* keys, int64_t n, const Key* last, bint in_stretch, uint32_t number, uint32_t* starts, int64_t* n_starts,
+    const Integer* keys, int64_t n, const Integer* last, bint in_stretch, uint32_t number, uint32_t* starts, int64_t* n_starts,
     uint32_t* numbers,
 ) noexcept nogil:
     """Number the runs of n rows; starts[0..n_starts) are their first rows. `number` is that of the first new run.
@@ -148,8 +139,8 @@ cdef bint number_runs(
     cdef int64_t k = 0
     cdef bint is_new
     cdef bint descends = False
-    cdef Key key
-    cdef Key before = keys[0]
+    cdef Integer key
+    cdef Integer before = keys[0]
     cdef int64_t i
     if last == NULL or last[0] != keys[0]:
         descends = in_stretch and keys[0] < last[0]

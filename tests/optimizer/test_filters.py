@@ -7,8 +7,9 @@ import pytest
 
 from optimized_plans import check_rule, scan
 from qcore.builder.plan_builder import PlanBuilder
-from qcore.expression.tree import col
+from qcore.expression.tree import col, lit
 
+I64 = pa.int64()
 T, U, V = scan("t"), scan("u"), scan("v")
 Case = tuple[PlanBuilder, list[str], list[str]]
 CASES: dict[str, Case] = {
@@ -88,6 +89,25 @@ CASES: dict[str, Case] = {
             "    Filter a in (1, 2)",
             "      Scan t",
         ],
+    ),
+    "constant of a union": (
+        T.project({"kind": lit("t"), "x": "a"}).union_all(U.project({"kind": lit("u"), "x": "n"})).filter(
+            (col("kind") == "t") & (col("x") > 2)
+        ),
+        [
+            "Filter ((kind = 't') and (x > 2))",
+            "  UnionAll",
+            "    Project 't', a",
+            "      Scan t",
+            "    Project 'u', n",
+            "      Scan u",
+        ],
+        ["Project 't', a", "  Filter (a > 2)", "    Scan t"],
+    ),
+    "constant that is null": (
+        T.project({"x": lit(None, I64), "a": "a"}).union_all(U.project({"x": "i", "a": "n"})).filter(col("x") < 3),
+        ["Filter (x < 3)", "  UnionAll", "    Project null, a", "      Scan t", "    Project i, n", "      Scan u"],
+        ["Project i, n", "  Filter (i < 3)", "    Scan u"],
     ),
 }
 

@@ -14,12 +14,13 @@ import pytest
 from oracle import assert_same_rows
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.connectors.base import ColumnStatistics, TableStatistics
-from qcore.expression.tree import call, col
+from qcore.expression.tree import Expr, call, col, lit
 from qcore.optimizer import groups_before_joins, optimize
 from qcore.plan import nodes as p
 from qcore.session.session import Session
 
 I64, F64, TEXT, MONEY = pa.int64(), pa.float64(), pa.string(), pa.decimal128(12, 2)
+MONEY_AND_LESS = pa.decimal128(11, 2)
 TABLES = {
     "sale": pa.schema([("s_buyer", I64), ("s_day", I64), ("s_weight", F64), ("s_price", MONEY), ("s_count", I64)]),
     "buyer": pa.schema([("b_id", I64), ("b_name", TEXT), ("b_street", TEXT), ("b_land", I64), ("b_weight", F64)]),
@@ -74,11 +75,29 @@ def test_keys_of_the_tables_joined_first() -> None:
 
 
 @pytest.mark.parametrize(
+    "argument",
+    [
+        call("divide", col("s_weight"), 2.0),
+        call("divide", col("s_price") - col("s_price"), lit(2).cast(pa.decimal128(3, 1))),
+        col("s_count").cast(pa.decimal128(20, 0)),
+        col("s_price").cast(pa.decimal128(20, 2)),
+    ],
+    ids=["divided", "divided by a cast", "cast", "wider"],
+)
+def test_what_fails_on_no_number_is_computed_before_joins(argument: Expr) -> None:
+    built = join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", argument)})
+    assert groupings(built) == [BY_NAME, ["s_buyer"]]
+
+
+@pytest.mark.parametrize(
     "built",
     [
         join_sales("buyer").filter(col("b_land") == 3).aggregate(BY_NAME, TOTAL),
         join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", col("b_weight"))}),
         join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", call("divide", col("s_weight"), col("s_weight")))}),
+        join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", call("divide", col("s_weight"), 0.0))}),
+        join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", col("s_price").cast(MONEY_AND_LESS))}),
+        join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", col("s_weight").cast(I64))}),
         join_sales("buyer").aggregate(BY_NAME, {"total": ("sum", col("s_count") + 1)}),
         join_sales("buyer").aggregate(BY_NAME, {"middle": ("median", col("s_price"))}),
         join_sales("buyer").aggregate(["b_name", "s_day", "s_weight"], TOTAL),
@@ -88,6 +107,9 @@ def test_keys_of_the_tables_joined_first() -> None:
         "filtered",
         "read by a call",
         "division fails",
+        "division by zero",
+        "cast of long decimals fails",
+        "cast of floats fails",
         "integers overflow",
         "not mergeable",
         "too many groups",
@@ -159,7 +181,8 @@ def tables(n_rows: int, seed: int) -> dict[str, pa.Table]:
 
 CALLS = (
     "count(*), count(s_weight), sum(s_price), min(s_text), max(s_text), min(distinct s_count), bool_and(s_flag), "
-    "avg(s_price), sum(s_price * s_price), sum(s_count), bit_xor(s_count)"
+    "avg(s_price), sum(s_price * s_price), sum(s_count), bit_xor(s_count), avg(s_count), sum((s_price - 1) / 2), "
+    "max(s_count::decimal(38, 3))"
 )
 QUERIES = [
     f"select b_name, {CALLS} from sale, buyer where s_buyer = b_id group by b_name",
