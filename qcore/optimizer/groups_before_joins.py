@@ -62,7 +62,6 @@ def group_before_joins(plan: PlanNode, ids: NodeIds, estimator: Estimator) -> Pl
 
 def _is_safe(node: Aggregate) -> bool:
     """Whether the aggregates can be merged, and be computed for more rows without an error of these rows."""
-
     schema = node.child.schema
 
     def is_safe(expr: Expr) -> bool:

@@ -129,8 +129,8 @@ cdef int add_end(KeyRuns* runs, uint32_t number) except -1 nogil:
 
 
 cdef bint number_runs(
-    const Integer* keys, int64_t n, const Integer* last, bint in_stretch, uint32_t number, uint32_t* starts, int64_t* n_starts,
-    uint32_t* numbers,
+    const Integer* keys, int64_t n, const Integer* last, bint in_stretch, uint32_t number, uint32_t* starts,
+    int64_t* n_starts, uint32_t* numbers,
 ) noexcept nogil:
     """Number the runs of n rows; starts[0..n_starts) are their first rows. `number` is that of the first new run.
 
