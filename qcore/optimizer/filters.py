@@ -91,8 +91,9 @@ class _Pusher:
         return self._filter(rebuilt(node, below, self.ids) if below else node, predicates)
 
     def _filter(self, node: PlanNode, predicates: Predicates) -> PlanNode:
+        predicates = [part for part in predicates if not _is_true(part)]
         if any(isinstance(part, Literal) for part in predicates):
-            # It is not true: the columns that it read are constants of a projection or of one input of a union.
+            # The columns that it read are constants of a projection, such as one of the inputs of a union.
             return Values(self.ids.new(), node.schema, pa.Table.from_batches([], node.schema))
         predicate = conjunction(predicates)
         return node if predicate is None else Filter(self.ids.new(), node.schema, node, predicate)
@@ -235,7 +236,11 @@ def _below(predicate: Expr, by_name: dict[str, Expr], schema: pa.Schema) -> Pred
     if all(isinstance(by_name[name], Column) for name in column_names(predicate)):
         return [made]
     simpler = simplify(factor_condition(made), schema)
-    return [part for part in conjuncts(simpler) if not (isinstance(part, Literal) and part.value is True)]
+    return [part for part in conjuncts(simpler) if not _is_true(part)]
+
+
+def _is_true(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is True
 
 
 def _union(a: Sequence[Expr], b: Sequence[Expr]) -> Predicates:

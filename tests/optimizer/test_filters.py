@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from optimized_plans import check_rule, scan
+from optimized_plans import check_rows, check_rule, scan, shape
 from qcore.builder.plan_builder import PlanBuilder
 from qcore.expression.tree import col, lit
+from qcore.optimizer import optimize
 
 I64 = pa.int64()
 T, U, V = scan("t"), scan("u"), scan("v")
@@ -110,6 +111,14 @@ CASES: dict[str, Case] = {
         ["Project i, n", "  Filter (i < 3)", "    Scan u"],
     ),
 }
+
+
+def test_conditions_that_are_true_keep_all_rows() -> None:
+    """Also if no other rule has removed them."""
+    plan = T.filter(lit(True)).hash_join(U.filter(lit(True)), "a", "i", how="left").filter(lit(True)).build()
+    made = optimize(plan, without=["simplify"])
+    assert shape(made) == ["HashJoin left a = i", "  Scan t", "  Scan u"]
+    check_rows(plan, made)
 
 
 @pytest.mark.parametrize("name", CASES)
