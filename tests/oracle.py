@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -47,6 +48,7 @@ def assert_same_rows(
 
     Integers, decimals, text, dates and the like compare exactly and across widths and units (1 equals 1.00); a float
     compares within the tolerances with any number, NaN equals NaN, -0.0 equals 0.0. A time zone's name does not count.
+    A UUID equals its text, as which DuckDB exports it.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def _comparable(value: Any) -> Any:
         return tuple((name, _comparable_part(part)) for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return tuple(map(_comparable_part, value))
-    return value
+    return str(value) if isinstance(value, uuid.UUID) else value
 
 
 def _comparable_part(value: Any) -> Any:
