@@ -229,12 +229,14 @@ class ParquetFooter:
         low = high = None
         nulls: int | None = 0
         known = True
-        for i in range(len(self.group_rows)):
+        for i, n_rows in enumerate(self.group_rows):
+            if n_rows == 0:
+                continue                # it has no statistics
             statistics = self._statistics(i, name)
             if statistics is None:
                 return None, None, None
             nulls = nulls + statistics.null_count if nulls is not None and statistics.has_null_count else None
-            if nulls is not None and statistics.null_count == self.group_rows[i]:
+            if nulls is not None and statistics.null_count == n_rows:
                 continue
             bounds = self.bounds(i, name)
             if not known or bounds is None or bounds.low is None or not statistics.has_min_max:
@@ -250,7 +252,7 @@ class ParquetFooter:
 
         False if there are fewer than two row groups, or if the range of one is unknown.
         """
-        ranges = [self.bounds(group, name) for group in range(len(self.group_rows))]
+        ranges = [self.bounds(group, name) for group, n_rows in enumerate(self.group_rows) if n_rows > 0]
         known = [(of.low, of.high) for of in ranges if of is not None and of.low is not None and of.high is not None]
         if len(known) < max(2, len(ranges)):
             return False

@@ -74,12 +74,13 @@ class FooterStatistics(Mapping[str, ColumnStatistics]):
 
     def _is_clustered(self, name: str) -> bool:
         """Whether the row groups of each file are in the order of the column's values."""
-        for location, _ in self._files:
-            footer = FOOTERS.get(location)
+        footers = [FOOTERS.get(location) for location, _ in self._files]
+        footers = [footer for footer in footers if footer.n_rows > 0]
+        for footer in footers:
             held = match_name(footer.schema.names, name, self._ignore_case)
             if held is None or not footer.has_ordered_groups(held):
                 return False
-        return bool(self._files)
+        return bool(footers)
 
     def _distinct(self, name: str) -> int | None:
         """Estimate the number of distinct values; None for constants, which differ between files."""

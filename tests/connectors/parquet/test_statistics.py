@@ -82,6 +82,24 @@ def test_types_that_python_does_not_order(tmp_path: Path) -> None:
     assert (found.min, found.max, found.null_count, found.distinct_count) == (None, None, None, None)
 
 
+def test_row_groups_without_rows_do_not_count(tmp_path: Path) -> None:
+    table = pa.table({"k": [1, 2, 3, 4], "j": [None, 1, 2, 3]})
+    with pq.ParquetWriter(tmp_path / "some.parquet", table.schema) as writer:
+        for part in (table.slice(0, 2), table.slice(0, 0), table.slice(2)):
+            writer.write_table(part)
+    pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
+    pq.write_table(table, tmp_path / "one.parquet", row_group_size=2)
+    assert pq.read_metadata(tmp_path / "some.parquet").num_row_groups == 3
+
+    def found(*names: str) -> list[object]:
+        files = [(locate(str(tmp_path / f"{name}.parquet")), ()) for name in names]
+        statistics = FooterStatistics(table.schema, files)
+        return [(one.min, one.max, one.null_count, one.distinct_count, one.is_clustered) for one in statistics.values()]
+
+    assert found("some") == found("one") == found("some", "none")
+    assert found("some")[0] == (1, 4, 0, 4, True)
+
+
 def test_a_column_is_clustered_if_the_row_groups_of_each_file_are_in_its_order(tmp_path: Path) -> None:
     up, down = tmp_path / "up.parquet", tmp_path / "down.parquet"
     pq.write_table(pa.table({"k": [1, 2, 3, 4], "j": [1, 9, 2, 8]}), up, row_group_size=2)
