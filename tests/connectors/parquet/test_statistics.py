@@ -91,13 +91,13 @@ def test_row_groups_without_rows_do_not_count(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "one.parquet", row_group_size=2)
     assert pq.read_metadata(tmp_path / "some.parquet").num_row_groups == 3
 
-    def found(*names: str) -> list[object]:
+    def read_statistics(*names: str) -> list[object]:
         files = [(locate(str(tmp_path / f"{name}.parquet")), ()) for name in names]
         statistics = FooterStatistics(table.schema, files)
         return [(one.min, one.max, one.null_count, one.distinct_count, one.is_clustered) for one in statistics.values()]
 
-    assert found("some") == found("one") == found("some", "none")
-    assert found("some")[0] == (1, 4, 0, 4, True)
+    assert read_statistics("some") == read_statistics("one") == read_statistics("some", "none")
+    assert read_statistics("some")[0] == (1, 4, 0, 4, True)
 
 
 def test_a_column_is_clustered_if_the_row_groups_of_each_file_are_in_its_order(tmp_path: Path) -> None:
