@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from qcore.errors import PlanError, QcoreError
 from qcore.expression.tree import Expr
+from qcore.plan.row_order import RowOrder
 from qcore.record import record
 
 if TYPE_CHECKING:
@@ -192,6 +193,15 @@ def table_version(table: Table) -> Hashable | None:
     version = getattr(table, "version", None)
     try:
         return None if version is None else cast(Hashable, version())
+    except (OSError, QcoreError):
+        return None
+
+
+def table_row_order(table: Any, column: str) -> RowOrder | None:
+    """Return the order of a table's rows by a column. None: they have none, or the table's files cannot be read now."""
+    row_order = getattr(table, "row_order", None)
+    try:
+        return None if row_order is None else cast("RowOrder | None", row_order(column))
     except (OSError, QcoreError):
         return None
 

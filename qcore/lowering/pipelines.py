@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qcore.connectors.base import StoredTable
+from qcore.connectors.base import StoredTable, table_row_order
 from qcore.connectors.streams import stream_of_values
 from qcore.errors import PlanError
 from qcore.expression.tree import Expr, col, column_names
@@ -40,7 +40,6 @@ from qcore.lowering.runtime_filters import (
 from qcore.plan import nodes as p
 from qcore.plan.aggregate_calls import AggregateSteps, aggregate_steps
 from qcore.plan.planning_time import check_planning
-from qcore.plan.row_order import RowOrder
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore_ext.aggregate.aggregation import HashAggregation
@@ -89,6 +88,24 @@ def _stored_rows(scan: p.Scan) -> StoredRows | None:
 
 def predicate_programs(predicate: Expr, declared: pa.Schema) -> Programs:
     return Programs(lambda schema: compile_predicate(predicate, schema), [predicate], declared)
+
+
+def order_arguments(node: p.Aggregate) -> MakePart | None:
+    """What makes HashAggregation's arguments for rows in order. A run asks the table, as files may have changed since
+    the plan was made.
+    """
+    scan, column = node.child, node.ordered_by
+    while isinstance(scan, (p.Filter, p.Project)):
+        scan = scan.child
+    if column is None or not isinstance(scan, p.Scan):
+        return None
+    source = scan.source
+
+    def make(run: Run) -> dict[str, Any]:
+        order = table_row_order(source, column)
+        return {} if order is None else {"ordered": True, "fences": order.fences}
+
+    return make
 
 
 class Lowering:
@@ -369,7 +386,8 @@ class Lowering:
         steps = aggregate_steps(node)
         drivers = self.threads if steps.key_names else 1
         kind = "hash" if steps.key_names else "gather"
-        order = None if steps.needs_all_rows else node.row_order
+        make_order = None if steps.needs_all_rows else order_arguments(node)
+        order = None if make_order is None else self._part(make_order)
         if pipeline.drivers == 1 and order is None:
             self._aggregation(pipeline, node, steps, "single", compile_inputs(steps, node.child.schema))
         elif steps.needs_all_rows or node.partition_keys:
@@ -402,7 +420,7 @@ class Lowering:
         steps: AggregateSteps,
         step: str,
         programs: Programs | None,
-        order: RowOrder | None = None,
+        order: int | None = None,
     ) -> None:
         """Append one step of an aggregation. It reads the outputs of `programs`; without them, the input."""
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
@@ -419,8 +437,7 @@ class Lowering:
                 step,
                 schema,
                 input_schema=inputs,
-                ordered=order is not None,
-                fences=() if order is None else order.fences,
+                **({} if order is None else run.parts[order]),
             ),
         )
 

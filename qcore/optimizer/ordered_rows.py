@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qcore.connectors.base import table_row_order
 from qcore.expression.tree import Alias, Column
 from qcore.optimizer.cardinality import Estimator
 from qcore.optimizer.nodes import transform_plan
@@ -22,7 +23,7 @@ GROUPS_MIN = 256
 
 
 def mark_ordered_rows(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> PlanNode:
-    """Return the plan with the `row_order` of Aggregates whose rows come in the order of their only key."""
+    """Return the plan with `ordered_by` of Aggregates whose rows come in the order of their only key."""
     return transform_plan(plan, lambda node: _mark(node, estimator), ids)
 
 
@@ -33,14 +34,14 @@ def _mark(node: PlanNode, estimator: Estimator) -> PlanNode:
     if found is None:
         return node
     scan, column = found
-    row_order = getattr(scan.source, "row_order", None)
-    if row_order is None or estimator.rows(scan) < ROWS_MIN:
+    if not hasattr(scan.source, "row_order") or estimator.rows(scan) < ROWS_MIN:
         return node
     estimate = estimator.column(scan, scan.schema.names[scan.columns.index(column)])
     if estimate.known and estimate.distinct < GROUPS_MIN:
         return node
-    order = row_order(column)
-    return node if order is None else replace(node, row_order=order, partition_keys=())
+    if table_row_order(scan.source, column) is None:
+        return node
+    return replace(node, ordered_by=column, partition_keys=())
 
 
 def _scanned_column(node: Aggregate) -> tuple[Scan, str] | None:

@@ -47,7 +47,7 @@ def partition_rows_first(plan: PlanNode, estimator: Estimator, ids: NodeIds) -> 
 
 
 def _choose(node: PlanNode, estimator: Estimator) -> PlanNode:
-    if not isinstance(node, Aggregate) or not node.keys or node.grouping_sets is not None or node.row_order is not None:
+    if not isinstance(node, Aggregate) or not node.keys or node.grouping_sets is not None or node.ordered_by:
         return node
     if all(estimator.rows(leaf) < PAGED_GROUPS_MIN for leaf in node.walk() if not leaf.children):
         # The inputs are too small for so many values, and samples would cost more than the rest of planning.

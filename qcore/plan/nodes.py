@@ -13,7 +13,6 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from qcore.expression.tree import Expr
-from qcore.plan.row_order import RowOrder
 from qcore.record import record
 
 
@@ -160,7 +159,8 @@ class Aggregate(Unary):
     for one set of all keys. `grouping_id` names an int64 column between keys and aggregates. Its low bits tell which
     keys the row's set lacks, the first key in the highest of these bits. `partition_keys`: the positions of the keys by
     which rows are partitioned over the drivers before they are grouped. If there are none, the drivers group their rows
-    and partition the groups. `row_order`: the order in which a table has the rows by the only key.
+    and partition the groups. `ordered_by`: the column that is the only key, of the table below
+    Filters and Projects, if the table has its rows in the order of the column. The run asks the table again.
     """
 
     keys: tuple[tuple[str, Expr], ...]
@@ -168,7 +168,7 @@ class Aggregate(Unary):
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     grouping_id: str | None = None
     partition_keys: tuple[int, ...] = ()
-    row_order: RowOrder | None = None
+    ordered_by: str | None = None
 
     def set_number(self, position: int) -> int:
         """The grouping id of a set: a bit for each missing key, and the set's position in the bits above. The position

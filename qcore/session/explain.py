@@ -305,7 +305,7 @@ def _aggregate(node: Aggregate) -> str:
     calls = ", ".join(map(_call, node.aggregates))
     by = f"by [{keys}] " if node.keys else ""
     sets = f" sets {node.grouping_sets}" if node.grouping_sets is not None else ""
-    first = " rows partitioned first" if node.partition_keys else " rows in order" if node.row_order is not None else ""
+    first = " rows partitioned first" if node.partition_keys else " rows in order" if node.ordered_by else ""
     if 0 < len(node.partition_keys) < len(node.keys):
         first += f" by [{', '.join(node.keys[at][0] for at in node.partition_keys)}]"
     return f"{by}{calls}{sets}{first}"

@@ -226,6 +226,19 @@ def test_a_row_group_that_begins_again_after_its_groups_were_returned(tmp_path: 
     check_query("select k, sum(x) as t from t group by k", table, 1, True, str(tmp_path))
 
 
+def test_files_that_change_between_planning_and_running(tmp_path: Path) -> None:
+    """The run asks for the bounds of the row groups again: those of the plan would make each group twice."""
+    table = pa.table({"k": np.arange(N), "x": np.arange(N)})
+    path = write_groups(tmp_path, table, N)
+    sql = "select k, sum(x) as t, count(*) as n from t group by k"
+    results = [Session(threads=2).sql(sql, {"t": path}) for _ in range(3)]
+    twice = pa.concat_tables([table, table])
+    write_groups(tmp_path, twice, N)
+    for result in results:
+        assert "rows in order" in result.explain()
+        assert_same_rows(result.to_arrow(), twice.group_by("k").aggregate([("x", "sum"), ([], "count_all")]))
+
+
 @pytest.mark.parametrize(("limit", "all_whole"), [("40MB", False), ("400MB", True)])
 def test_d3_a_part_of_the_table_is_held_if_there_is_memory(limit: str, all_whole: bool, tmp_path: Path) -> None:
     """Otherwise its groups are returned before it has ended, and are merged."""

@@ -34,8 +34,8 @@ def is_marked(builder: PlanBuilder, *without: str) -> bool:
     """Whether the plan's only Aggregate groups rows in their order."""
     plan = optimize(builder.build(), without=without)
     (found,) = (node for node in plan.walk() if isinstance(node, p.Aggregate))
-    assert ("rows in order" in explain_plan(plan)) == (found.row_order is not None)
-    return (found.row_order is not None)
+    assert ("rows in order" in explain_plan(plan)) == bool(found.ordered_by)
+    return found.ordered_by is not None
 
 
 def scan(name: str = "t") -> PlanBuilder:
