@@ -13,8 +13,8 @@ from qcore.config import Settings
 from qcore.plan import nodes as p
 from qcore.session.result import Result
 from qcore.session.scans import source_filter
-from qcore.spark.file_assignment import assign_splits
-from qcore.spark.fragments import Limits, Stage, next_stages, with_output
+from qcore.spark.file_assignment import assign_splits, group_partitions
+from qcore.spark.fragments import Limits, Stage, estimated_rows, next_stages, with_output
 from qcore.spark.page_files import PagesTable, QueryFolder
 from qcore.spark.plan_bytes import plan_to_bytes
 from qcore.spark.worker import TaskInput, TaskOutput, run_plan, run_task
@@ -59,9 +59,12 @@ class StagesRun:
         """The plan after all its stages have run."""
         self.stages = []
         under_way: list[Stage] = []
+        planned = estimated_rows(plan)
         while True:
             n_started = len(self.stages) + len(under_way)
-            under_way += next_stages(plan, self.limits, n_started + 1, {stage.replaces for stage in under_way})
+            under_way += next_stages(
+                plan, self.limits, n_started + 1, {stage.replaces for stage in under_way}, planned
+            )
             if not under_way:
                 return plan
             assert len({stage.number for stage in under_way}) == len({stage.replaces for stage in under_way})
@@ -82,14 +85,14 @@ class StagesRun:
 
     def inputs(self, stage: Stage, folder: QueryFolder) -> list[TaskInput]:
         """The inputs of a stage's tasks."""
-        n_tasks = stage.n_tasks or self.n_tasks
+        groups = group_partitions(stage.partition_bytes(), self.n_tasks, self.limits.partition_bytes)
+        n_tasks = len(groups) or stage.n_tasks or self.n_tasks
         splits: list[dict[str, Any]] = [{} for _ in range(n_tasks)]
         for scan, how in stage.reads.items():
             node = stage.scans[scan]
             if how == "partition":
-                assert node.source.n_partitions == n_tasks
-                for task in range(n_tasks):
-                    splits[task][scan] = node.source.splits_of(task)
+                for task, group in enumerate(groups):
+                    splits[task][scan] = node.source.splits_of(*group)
                 continue
             listed = list(node.source.splits(node.columns, source_filter(node), 8 * n_tasks))
             shares = assign_splits(listed, n_tasks)

@@ -133,3 +133,32 @@ def test_imports_collect_nothing(use):
     )
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert answer.split() == ["0", "True"]
+
+
+def test_exempt_modules_are_searched_once_in_each_process():
+    """A worker forked from a process whose objects are exempt has imported more since."""
+    program = """if True:
+        import gc, os
+        from qcore.garbage import exempt_modules
+
+        class Ring:
+            def __init__(self):
+                self.own = self
+
+        dead = Ring()
+        del dead
+        exempt_modules()
+        frozen = gc.get_freeze_count()
+        kept, again = Ring(), exempt_modules()
+        print(any(isinstance(found, Ring) for found in gc.get_objects()), frozen > 0, gc.get_freeze_count() == frozen)
+        dead = Ring()
+        del dead
+        print(gc.collect() > 0, flush=True)
+        child = os.fork()
+        if not child:
+            exempt_modules()
+            os._exit(gc.get_freeze_count() <= frozen)
+        print(os.waitpid(child, 0)[1])
+    """
+    answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert answer.split() == ["True", "True", "True", "True", "0"]

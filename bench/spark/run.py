@@ -31,6 +31,8 @@ def spark_session(cores: int) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # The sources of a clone, which are not compiled, must not hide the installed package from Python workers.
+    os.environ["PYTHONSAFEPATH"] = "1"
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     session = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -65,6 +67,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--warm", type=int, default=2, help="runs before the measured ones: the JVM compiles what runs often")
     options.add_argument("--cores", type=int, default=2)
     options.add_argument("--queries", type=int, nargs="*", default=list(range(1, 23)))
     options.add_argument("--engines", nargs="*", default=list(ENGINES), choices=ENGINES)
@@ -86,8 +89,7 @@ def main() -> None:
     print(f"{'query':<7}" + "".join(f"{engine:>12}" for engine in given.engines) + "   stages  to spark  to local")
     for number in given.queries:
         text = query_text(number)
-        # Two runs before the measured ones: the JVM compiles what runs often.
-        answers = {engine: runs[engine](text) for engine in given.engines * 2}
+        answers = {engine: runs[engine](text) for engine in given.engines * given.warm}
         expected = answers.get("local")
         for engine, answer in answers.items():
             if expected is not None:

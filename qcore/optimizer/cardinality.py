@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -168,8 +168,8 @@ class Estimator:
             if node.kind in ("right_semi", "right_anti"):
                 swapped = [(b, a) for a, b in pairs]
                 return right * self._semi_fraction(node, swapped, node.right, node.left)
-            left_columns = [self.column(node.left, a) for a, _ in pairs]
-            right_columns = [self.column(node.right, b) for _, b in pairs]
+            left_columns = self._key_columns(node.left, node.left_keys)
+            right_columns = self._key_columns(node.right, node.right_keys)
             fraction = 1.0 / key_values(left_columns, right_columns, left, right)
         elif node.kind in ("left_semi", "left_anti", "null_aware_anti"):
             return left * OTHER_FRACTION
@@ -236,6 +236,41 @@ class Estimator:
             matched = self.match_fraction(node, other, side, pairs)
             return replace(column, null_fraction=1.0 - matched * (1.0 - column.null_fraction))
         return ColumnEstimate(2.0, self.rows(node))
+
+    def _key_columns(self, node: PlanNode, names: Sequence[str]) -> list[ColumnEstimate]:
+        """The estimates of the columns of a key, of one table where they are equal to columns of it.
+
+        Columns of several tables seem to have all combinations of their values. In `a join b on a.x = b.x` the key
+        (a.y, b.x) is the key (a.y, a.x), which has at most as many values as `a` has rows.
+        """
+        columns = [self.column(node, name) for name in names]
+        if len({column.origin for column in columns}) < 2:
+            return columns
+        equal = [{column.origin: column for column in self._equal_columns(node, name)} for name in names]
+        choices = [columns]
+        for origin in dict.fromkeys(origin for found in equal for origin in found):
+            choices.append([found.get(origin, column) for found, column in zip(equal, columns, strict=True)])
+        return min(choices, key=count_combinations)
+
+    def _equal_columns(self, node: PlanNode, name: str) -> Iterator[ColumnEstimate]:
+        """The estimates of a column, and of columns that joins below made equal to it."""
+        if isinstance(node, Filter):
+            yield from self._equal_columns(node.child, name)
+            return
+        if isinstance(node, Project):
+            expr = node.expressions[node.schema.names.index(name)]
+            if isinstance(expr, Column):
+                yield from self._equal_columns(node.child, expr.name)
+                return
+        if isinstance(node, HashJoin) and node.kind == "inner":
+            for pair in zip(node.left_keys, node.right_keys, strict=True):
+                if name in pair:
+                    yield from self._equal_columns(node.left, pair[0])
+                    yield from self._equal_columns(node.right, pair[1])
+            side = node.left if name in node.left.schema.names else node.right
+            yield from self._equal_columns(side, name)
+            return
+        yield self.column(node, name)
 
     def _unknown(self, node: PlanNode, type_: pa.DataType) -> ColumnEstimate:
         rows = self.rows(node)

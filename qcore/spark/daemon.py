@@ -6,12 +6,15 @@ Workers are forked from the daemon. So a worker starts with the engine in memory
 from __future__ import annotations
 
 import qcore.spark.stage_task  # noqa: F401 - imported for the workers
+from qcore.garbage import exempt_modules
 
 
 def main() -> None:
     """Run Spark's daemon."""
     from pyspark.daemon import manager
 
+    # A search that writes to the objects' headers would also copy the pages that workers share.
+    exempt_modules()
     manager()
 
 

@@ -22,8 +22,14 @@ from qcore.session.scans import source_filter
 from qcore.spark.carriers import Carrier, FolderCarrier, carrier_of
 from qcore.spark.driver_job import DriverJob
 from qcore.spark.exchange import shared_folder
-from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for, split_bytes
-from qcore.spark.fragments import Limits, next_stages, with_output
+from qcore.spark.file_assignment import (
+    assign_splits,
+    bytes_of_splits,
+    group_partitions,
+    n_tasks_for,
+    split_bytes,
+)
+from qcore.spark.fragments import Limits, estimated_rows, next_stages, with_output
 from qcore.spark.frames import frame_of_files, frame_of_rows, spark_arrow_schema
 from qcore.spark.page_files import PagesTable, QueryFolder, sweep
 from qcore.spark.plan_bytes import plan_to_bytes
@@ -126,6 +132,7 @@ class StageLoop:
         self._folder = folder
         self._carrier = FolderCarrier(session) if carrier is None else carrier
         self._limits = limits_of(session)
+        self._planned = estimated_rows(plan)
         #: Stages that run, with their jobs. Stages of this process run one after another.
         self._running: list[tuple[StageRun, StageJob]] = []
         self._waiting: deque[tuple[StageRun, DriverJob]] = deque()
@@ -147,7 +154,7 @@ class StageLoop:
         try:
             while True:
                 under_way = {run.stage.replaces for run in self.runs if run.table is None}
-                for stage in next_stages(plan, self._limits, len(self.runs) + 1, under_way):
+                for stage in next_stages(plan, self._limits, len(self.runs) + 1, under_way, self._planned):
                     self._check(deadline)
                     self._start(stage, deadline)
                 if not self._running:
@@ -268,20 +275,29 @@ class StageLoop:
             if how != PARTITION:
                 listed[scan] = self._splits(stage.scans[scan])
         shared = [splits for scan, splits in listed.items() if stage.reads[scan] != ALL]
-        n_tasks = stage.n_tasks or self._carrier.n_tasks(stage)
+        groups = self._group_partitions(stage)
+        n_tasks = len(groups) or stage.n_tasks or self._carrier.n_tasks(stage)
         if n_tasks is None:
             sizes = [sum(bytes_of_splits(splits)) for splits in shared]
             n_tasks = n_tasks_for(sum(sizes), max(map(len, shared), default=0), self._limits.n_tasks)
         given: list[dict[str, list[Split]]] = [{} for _ in range(n_tasks)]
         for scan, how in stage.reads.items():
             if how == PARTITION:
-                for task in range(n_tasks):
-                    given[task][scan] = stage.scans[scan].source.splits_of(task)
+                for task, group in enumerate(groups):
+                    given[task][scan] = stage.scans[scan].source.splits_of(*group)
             else:
                 shares = [listed[scan]] * n_tasks if how == ALL else assign_splits(listed[scan], n_tasks)
                 for task in range(n_tasks):
                     given[task][scan] = shares[task]
         return [TaskWork(task, splits) for task, splits in enumerate(given)]
+
+    def _group_partitions(self, stage: Stage) -> list[list[int]]:
+        """The partitions that each task reads; empty if the stage reads none."""
+        sizes = stage.partition_bytes()
+        if not self._carrier.shares_files:
+            # A task reads the slot of its number from Spark's shuffle.
+            return [[partition] for partition in range(len(sizes))]
+        return group_partitions(sizes, self._limits.n_tasks, self._limits.partition_bytes)
 
     def _splits(self, scan: p.Scan) -> list[Split]:
         target = self._limits.n_tasks * SPLITS_PER_TASK

@@ -49,3 +49,21 @@ def assign_splits(splits: Sequence[Split], n_tasks: int) -> list[list[Split]]:
         chosen[task].append(number)
         heapq.heappush(tasks, (n_bytes + sizes[number], n_splits + 1, task))
     return [[splits[number] for number in sorted(numbers)] for numbers in chosen]
+
+
+def group_partitions(sizes: Sequence[int], n_slots: int, task_bytes: int) -> list[list[int]]:
+    """Divide partitions, given by their bytes, among tasks: neighbours to one task, about as many bytes to each.
+
+    The number of partitions was chosen by estimates; now their sizes are known. There are as many tasks as run at once,
+    or more if they would read more than `task_bytes` each. No task is without partitions.
+    """
+    total = sum(sizes)
+    n_tasks = min(len(sizes), max(n_slots, -(-total // task_bytes)))
+    groups: list[list[int]] = [[] for _ in range(n_tasks)]
+    before = 0
+    for partition, n_bytes in enumerate(sizes):
+        # The task whose share of all bytes contains the middle of the partition.
+        task = (2 * before + n_bytes) * n_tasks // (2 * max(total, 1))
+        groups[min(task, n_tasks - 1)].append(partition)
+        before += n_bytes
+    return [group for group in groups if group]

@@ -7,6 +7,7 @@ the rest of the plan runs in the driver process.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from qcore.connectors.arrow import ArrowTable
@@ -18,11 +19,48 @@ from qcore.session.scans import expand_views
 from qcore.spark.page_files import PagesTable
 from qcore.spark.stage_parts import Cutter, Limits, Stage, bytes_of_rows, is_gathered
 
-__all__ = ["Limits", "Stage", "next_stages", "with_output"]
+__all__ = ["Limits", "Stage", "estimated_rows", "next_stages", "with_output"]
+
+
+class StagedEstimator(Estimator):
+    """Estimates for a plan of which stages have computed parts.
+
+    Tables of stages have no statistics of their columns. So the numbers of rows are those that were estimated for the
+    whole plan, times the numbers of rows that stages wrote to those that were estimated for them.
+
+    Parameters
+    ----------
+    planned : mapping of str to float
+        The value of estimated_rows() for the whole plan.
+    """
+
+    def __init__(self, planned: Mapping[str, float]) -> None:
+        super().__init__(source_statistics())
+        self._planned = planned
+
+    def _count(self, node: p.PlanNode) -> float:
+        planned = self._planned.get(node.id)
+        is_written = isinstance(node, p.Scan) and isinstance(node.source, PagesTable)
+        return super()._count(node) if planned is None or is_written else planned * self._correction(node)
+
+    def _correction(self, node: p.PlanNode) -> float:
+        if isinstance(node, p.Scan) and isinstance(node.source, PagesTable) and node.id in self._planned:
+            return self.rows(node) / self._planned[node.id]
+        return math.prod(map(self._correction, node.children))
+
+
+def estimated_rows(plan: p.PlanNode) -> dict[str, float]:
+    """Return the estimated numbers of rows of a plan's nodes, by their ids."""
+    estimator = Estimator(source_statistics())
+    return {node.id: estimator.rows(node) for node in prepare_plan(plan).walk()}
 
 
 def next_stages(
-    plan: p.PlanNode, limits: Limits | None = None, first_number: int = 1, under_way: Collection[str] = ()
+    plan: p.PlanNode,
+    limits: Limits | None = None,
+    first_number: int = 1,
+    under_way: Collection[str] = (),
+    planned: Mapping[str, float] | None = None,
 ) -> list[Stage]:
     """Return the stages of a plan that can run now, in any order or at the same time.
 
@@ -39,6 +77,8 @@ def next_stages(
         The number of the first stage.
     under_way : collection of str
         `Stage.replaces` of the stages that run now. Parts of the plan that need their rows wait.
+    planned : mapping of str to float, optional
+        The value of estimated_rows() for the plan before its first stage. Without it, estimates are made of this plan.
 
     Raises
     ------
@@ -47,7 +87,7 @@ def next_stages(
     """
     limits = limits or Limits()
     plan = prepare_plan(plan)
-    cutter = Cutter(limits, Estimator(source_statistics()), first_number, under_way)
+    cutter = Cutter(limits, StagedEstimator(planned or {}), first_number, under_way)
     cutter.check(plan)
     if _fits_here(plan, limits) or _is_rest(plan):
         return []

@@ -89,6 +89,14 @@ class PagesTable:
         """The bytes of all pages."""
         return sum(page.n_bytes for file in self.files for page in file.pages)
 
+    def partition_bytes(self) -> list[int]:
+        """Return the bytes of the pages of each partition."""
+        sizes = [0] * self.n_partitions
+        for file in self.files:
+            for page in file.pages:
+                sizes[page.partition] += page.n_bytes
+        return sizes
+
     def without_files(self) -> PagesTable:
         """Return the table without its files. Tasks get their splits instead of a list of all files."""
         return PagesTable(self.schema, (), self.n_partitions, self.keys)
@@ -101,17 +109,18 @@ class PagesTable:
         """List the splits of all partitions."""
         return list(self._splits(None))
 
-    def splits_of(self, partition: int) -> list[Split]:
-        """List the splits of one partition.
+    def splits_of(self, *partitions: int) -> list[Split]:
+        """List the splits of some partitions.
 
         Raises
         ------
         QcoreError
             There is no such partition.
         """
-        if not 0 <= partition < self.n_partitions:
-            raise QcoreError(f"there is no partition {partition}: the stage wrote {self.n_partitions}")
-        return list(self._splits(lambda file, number, page: page.partition == partition))
+        for partition in partitions:
+            if not 0 <= partition < self.n_partitions:
+                raise QcoreError(f"there is no partition {partition}: the stage wrote {self.n_partitions}")
+        return list(self._splits(lambda file, number, page: page.partition in partitions))
 
     def splits_where(self, is_wanted: Callable[[int, int, Page], bool]) -> list[Split]:
         """List the splits of some pages. The function is given the number of the file, and that of the page in it."""

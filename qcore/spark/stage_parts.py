@@ -132,6 +132,11 @@ class Stage:
     scan: str
     filtered_by: PagesTable | None = None
 
+    def partition_bytes(self) -> list[int]:
+        """The bytes that the stage reads of each partition; empty if it reads none by partition."""
+        tables = [self.scans[scan].source for scan, how in self.reads.items() if how == PARTITION]
+        return list(map(sum, zip(*(table.partition_bytes() for table in tables), strict=True)))
+
     def with_key_filter(self, key_filter: KeyFilterFile | None) -> Stage:
         """The stage with the filter of the keys of `filtered_by`; None: there is none."""
         return self if key_filter is None else replace(self, plan=self.plan.with_fields(key_filter=key_filter))
@@ -203,6 +208,25 @@ def leaf_of(node: p.PlanNode) -> p.Scan:
     while not isinstance(node, p.Scan):
         (node,) = node.children
     return node
+
+
+def table_of_keys(node: p.PlanNode, names: Sequence[str]) -> PagesTable | None:
+    """The table of a stage that is partitioned by columns of a node: it has all their values but null.
+
+    Below a chain of filters and projections, and below joins: a row of a join has the values of a row of its input.
+    """
+    if isinstance(node, p.Scan):
+        source, held = node.source, dict(zip(node.schema.names, node.columns, strict=True))
+        return source if isinstance(source, PagesTable) and [held[name] for name in names] == [*source.keys] else None
+    if isinstance(node, p.Project):
+        exprs = [node.expressions[node.schema.names.index(name)] for name in names]
+        columns = [expr.name for expr in exprs if isinstance(expr, Column)]
+        return table_of_keys(node.child, columns) if len(columns) == len(names) else None
+    if isinstance(node, (p.Filter, p.HashJoin, p.NestedLoopJoin)):
+        for child in node.children:
+            if set(names) <= set(child.schema.names):
+                return table_of_keys(child, names)
+    return None
 
 
 def is_local(scan: p.Scan) -> bool:
@@ -575,9 +599,9 @@ class Cutter:
 
     def _partition_sides(self, sides: _Sides, build: Part) -> Part | None:
         """A join whose task p joins partition p of both sides."""
-        match = sides.match(build, sides.build)
+        own, match = sides.match(build, sides.build)
         may_copy = sides.kind in OF_PROBE_ROWS and not is_chain(build.plan)
-        if match is None or (may_copy and self._estimated_bytes(sides.build) <= self._limits.broadcast_bytes):
+        if not own or (may_copy and self._estimated_bytes(sides.build) <= self._limits.broadcast_bytes):
             n_partitions = self.n_partitions(sides.build, sides.probe)
             keys = sides.keys_of(sides.build)
             hashes_max = HASHES_MAX if sides.kind in DROPS_UNMATCHED and self._pays_to_filter(sides) else 0
@@ -588,10 +612,7 @@ class Cutter:
             return None
         if probe.distribution == HASHED and probe.n_tasks == build.n_tasks and match in probe.keys:
             return sides.join_parts(probe, build)
-        filtered_by = None
-        if sides.kind in DROPS_UNMATCHED and is_chain(build.plan):
-            # The table has the keys, perhaps under other names. Filters and projections do not change them.
-            filtered_by = leaf_of(build.plan).source
+        filtered_by = table_of_keys(build.plan, own) if sides.kind in DROPS_UNMATCHED else None
         self.write_narrow(
             sides.probe, probe, sides.find_needed(sides.probe), match, build.n_tasks, filtered_by=filtered_by
         )
@@ -628,16 +649,15 @@ class _Sides:
             used |= column_names(self.node.condition)
         return used & set(side.schema.names)
 
-    def match(self, part: Part, side: p.PlanNode) -> tuple[str, ...] | None:
-        """The keys of the other side that correspond to keys by which this side's part is partitioned."""
+    def match(self, part: Part, side: p.PlanNode) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The keys of the join by which this side's part is partitioned, and those of the other side. Empty: none."""
         other = self.probe if side is self.build else self.build
         to_other = dict(zip(self.keys_of(side), self.keys_of(other), strict=True))
-        if part.distribution != HASHED:
-            return None
-        for keys in part.keys:
-            if all(name in to_other for name in keys):
-                return tuple(to_other[name] for name in keys)
-        return None
+        if part.distribution == HASHED:
+            for keys in part.keys:
+                if all(name in to_other for name in keys):
+                    return keys, tuple(to_other[name] for name in keys)
+        return (), ()
 
     def join_parts(self, probe: Part, build: Part) -> Part:
         """The join of two parts whose tasks have the rows that match."""

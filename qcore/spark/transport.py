@@ -52,6 +52,7 @@ def worker_check(version: str, bytes_min: int, remedy: str) -> Callable[[], None
             if here != version:
                 raise error(f"qcore {here} is installed, and the query needs {version}: {remedy}")
             importlib.import_module("qcore.spark.stage_task")
+            importlib.import_module("qcore.garbage").exempt_modules()
         except ImportError as missing:
             raise error(f"qcore cannot be imported ({missing}): {remedy}") from None
 

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from qcore.builder.plan_builder import PlanBuilder
+from qcore.connectors.arrow import ArrowTable
 from qcore.connectors.base import TableStatistics
+from qcore.expression.tree import col
 from qcore.optimizer.cardinality import UNCERTAINTY, ColumnEstimate, Estimator, is_unique, key_values
 
 ROWS = 1_000.0
@@ -48,6 +50,27 @@ def test_a_join_of_few_values_is_large() -> None:
     )
     estimator = Estimator(lambda scan: scan.source.statistics())
     assert estimator.rows(joined.build()) == pytest.approx(5_000 * 2_000 / 25)
+
+
+@pytest.mark.parametrize("name", ["x", "b_x"])
+def test_a_key_of_columns_that_a_join_made_equal(name: str) -> None:
+    """Q4: TPC-H Q9 joins parts and suppliers of a part. (y, b_x) has no more values than the table of (y, x).
+
+    That `b_x` is a key of its table is not known: of large tables distinct values are estimated.
+    """
+    pairs = pa.table({"x": [i // 4 for i in range(4_000)], "y": [i % 4 * 50 + i % 200 // 4 for i in range(4_000)]})
+    tables = {
+        "pairs": pairs,
+        "b": pa.table({"b_x": [0, *range(1_000)], "b_flag": [i % 10 == 0 for i in range(1_001)]}),
+        "sales": pa.table({"s_x": [i % 4_000 // 4 for i in range(9_000)], "s_y": [i % 200 for i in range(9_000)]}),
+    }
+    scan = PlanBuilder({key: table.schema for key, table in tables.items()}).scan
+    chosen = scan("pairs").hash_join(scan("b").filter(col("b_flag")), "x", "b_x").project(["y", "x", "b_x"])
+    joined = scan("sales").hash_join(chosen.filter(col("y") >= 0), ["s_x", "s_y"], ["b_x" if name == "b_x" else "x", "y"])
+    estimator = Estimator(lambda scan: ArrowTable(tables[scan.table]).statistics())
+    below = estimator.rows(chosen.build())
+    # A key of sales has 9,000 values at most. All combinations of 1,000 and 200 values would be 200,000.
+    assert estimator.rows(joined.build()) == pytest.approx(below * 9_000 / 9_000, rel=0.3)
 
 
 def test_uncertainty() -> None:

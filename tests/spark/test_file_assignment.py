@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from qcore.connectors.base import FileSplit, Split
 from qcore.connectors.series import SeriesSplit
-from qcore.spark.file_assignment import assign_splits, bytes_of_splits, n_tasks_for
+from qcore.spark.file_assignment import assign_splits, bytes_of_splits, group_partitions, n_tasks_for
 
 
 def sections(*lengths: int) -> list[Split]:
@@ -59,3 +59,27 @@ def test_number_of_tasks() -> None:
     assert n_tasks_for(11, 100, 8, 10) == 2
     assert n_tasks_for(10_000, 100, 8, 10) == 8
     assert n_tasks_for(10_000, 3, 8, 10) == 3
+
+
+def test_every_partition_is_read_by_one_task() -> None:
+    picked = random.Random(6)
+    for n_partitions in (1, 2, 7, 100):
+        for n_slots, task_bytes in ((1, 10), (3, 1000), (16, 1 << 20)):
+            sizes = [picked.choice([0, 1, picked.randrange(1, 1000)]) for _ in range(n_partitions)]
+            tasks = group_partitions(sizes, n_slots, task_bytes)
+            assert [partition for task in tasks for partition in task] == list(range(n_partitions))
+            assert all(tasks)
+            wanted = min(n_partitions, max(n_slots, -(-sum(sizes) // task_bytes)))
+            assert len(tasks) <= wanted
+            # A task has its share, and at most half of a partition more at each end.
+            share = sum(sizes) / wanted
+            assert max(sum(sizes[partition] for partition in task) for task in tasks) <= share + max(sizes)
+
+
+def test_small_partitions_have_common_tasks() -> None:
+    assert group_partitions([5] * 6, 2, 100) == [[0, 1, 2], [3, 4, 5]]
+    assert group_partitions([5] * 6, 2, 10) == [[0, 1], [2, 3], [4, 5]]
+    assert group_partitions([100, 1, 1, 100], 2, 1000) == [[0, 1], [2, 3]]
+    assert group_partitions([0, 0, 0], 2, 10) == [[0, 1, 2]]
+    assert group_partitions([0, 9, 0, 0], 2, 10) == [[0], [1, 2, 3]]
+    assert group_partitions([], 2, 10) == []

@@ -16,8 +16,10 @@ from oracle import assert_same_rows
 from qcore import PlanBuilder, agg, col
 from qcore.errors import PlanError
 from qcore.plan import nodes as p
-from qcore.spark.fragments import Limits, next_stages
+from qcore.spark.fragments import Limits, StagedEstimator, estimated_rows, next_stages, with_output
+from qcore.spark.page_files import PagesTable
 from qcore.spark.stage_stats import describe
+from qcore.writing.page_file import Page, PageFile
 from random_tables import random_table
 from sweeps import every
 
@@ -232,3 +234,43 @@ def test_keys_are_hashed_if_rows_may_have_no_match(step: int, is_hashed: bool, t
     text = "select v, w from many join few on many.k = few.k"
     assert_same_rows(run.rows(session.sql(text).plan), session.sql(text).to_arrow())
     assert any(file.hashes is not None for _, table in run.stages for file in table.files) == is_hashed
+
+
+def test_the_filter_of_a_join_above_a_join(tmp_path: Path) -> None:
+    """As in TPC-H Q21: the keys of the first join's build side also decide which rows the second one needs."""
+    rows = pa.table({"k": [i // 4 for i in range(40_000)], "v": [i % 7 for i in range(40_000)]})
+    few = pa.table({"k": list(range(0, 9_000, 100)), "v": [i % 7 for i in range(90)]})
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=10_000)
+    pq.write_table(few, tmp_path / "few.parquet")
+    text = """
+        select few.k, few.v from few
+        where exists (select 1 from rows where rows.k = few.k and rows.v <> few.v)
+        and not exists (select 1 from rows where rows.k = few.k and rows.v <> few.v and rows.v > 5)
+    """
+    session = qcore.Session(threads=2)
+    with duckdb.connect() as connection:
+        for name in ("rows", "few"):
+            session.register(name, str(tmp_path / f"{name}.parquet"))
+            connection.execute(f"create view {name} as from read_parquet('{tmp_path / name}.parquet')")
+        run = StagesRun(str(tmp_path), APART)
+        assert_same_rows(run.rows(session.sql(text).plan), connection.sql(text).to_arrow_table())
+    exchanged = [table.n_rows for stage, table in run.stages if describe(stage).startswith("rows")]
+    assert len(exchanged) == 2
+    assert max(exchanged) < 2000
+
+
+def test_estimates_above_stages(folder: Path, session: qcore.Session) -> None:
+    """The rows of a join change in proportion to those that the stage below it wrote."""
+    plan = session.sql("select s, n from l join r on l.k = r.k where n > 'name 3'").plan
+    planned = estimated_rows(plan)
+    stages = next_stages(plan, APART)
+    joins = [node for node in plan.walk() if isinstance(node, p.HashJoin)]
+    side = next(stage for stage in stages if "r" in describe(stage).split()[0])
+    for factor in (1, 3):
+        n_rows = int(planned[side.replaces] * factor)
+        page = Page(0, 0, 64, n_rows, 0)
+        table = PagesTable(side.plan.schema, [PageFile("p", (page,), 64)], side.n_partitions, side.keys)
+        above = with_output(plan, side, table)
+        estimator = StagedEstimator(planned)
+        (join,) = (node for node in above.walk() if isinstance(node, p.HashJoin))
+        assert estimator.rows(join) == pytest.approx(planned[joins[0].id] * n_rows / planned[side.replaces])
