@@ -289,6 +289,7 @@ def shuffle_runner(
         from pyspark import TaskContext
 
         check()
+        from qcore.garbage import exempt_modules
         from qcore.spark.carried_pages import Slots
         from qcore.spark.shuffle_task import run_shuffled
 
@@ -299,6 +300,7 @@ def shuffle_runner(
         files = {path: (lambda held=held: held.value) for path, held in contents.items()}
         pages = blobs if reads_pages else ()
         yield from run_shuffled(stage, given[number], pages, files, Slots(n, is_spread), attempt)
+        exempt_modules()
 
     return run
 

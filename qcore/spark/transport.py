@@ -52,7 +52,6 @@ def worker_check(version: str, bytes_min: int, remedy: str) -> Callable[[], None
             if here != version:
                 raise error(f"qcore {here} is installed, and the query needs {version}: {remedy}")
             importlib.import_module("qcore.spark.stage_task")
-            importlib.import_module("qcore.garbage").exempt_modules()
         except ImportError as missing:
             raise error(f"qcore cannot be imported ({missing}): {remedy}") from None
 
@@ -67,6 +66,7 @@ def task_runner(stage: bytes, version: str, bytes_min: int, remedy: str) -> Task
         from pyspark import TaskContext
 
         check()
+        from qcore.garbage import exempt_modules
         from qcore.spark.stage_task import run_bytes
 
         context = TaskContext.get()
@@ -74,6 +74,7 @@ def task_runner(stage: bytes, version: str, bytes_min: int, remedy: str) -> Task
         attempt = context.attemptNumber() if context is not None else 0
         for task in tasks:
             yield run_bytes(stage, task, threads, attempt)
+        exempt_modules()
 
     return run
 
