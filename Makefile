@@ -48,7 +48,7 @@ TESTING := $(VENV)/.testing
 TESTING_SOURCES := $(wildcard tests/native/qcore_testing/*.pyx)
 BUILD_ENVIRONMENT := QCORE_DEBUG_BUILD=$(DEBUG) QCORE_SANITIZE=$(SANITIZE) QCORE_JOBS=$(JOBS)
 
-.PHONY: help build install develop demo test test-all test-nightly debug tsan tsan-tests tpc bench chart bench-spark planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy warnings java clean
+.PHONY: help build install develop demo test test-all test-nightly debug tsan tsan-tests tpc bench chart bench-spark bench-spark-rows planning kernels fuzz fuzz-sql fuzz-bytes coverage tidy warnings java clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -148,6 +148,9 @@ chart: $(INSTALLED)  ## Measure what build/bench.json lacks, and draw the README
 
 bench-spark: java $(INSTALLED)  ## TPC-H SF1 by Spark, by qcore in Spark's tasks, by qcore alone (ARGS='--queries 1 3')
 	$(BIN)/python bench/spark/run.py $(ARGS)
+
+bench-spark-rows: java $(INSTALLED)  ## Planning DataFrames, frames that Spark computes, joins over the exchange
+	$(BIN)/python bench/spark/rows.py $(ARGS)
 
 planning: $(INSTALLED)  ## What planning and starting cost in processor time (ARGS='--suites tpch')
 	$(BIN)/python bench/planning/run.py $(ARGS)

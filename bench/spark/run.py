@@ -67,7 +67,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--warm", type=int, default=2, help="runs before the measured ones: the JVM compiles what runs often")
+    options.add_argument("--warm", type=int, default=2, help="runs before the measured ones")
     options.add_argument("--cores", type=int, default=2)
     options.add_argument("--queries", type=int, nargs="*", default=list(range(1, 23)))
     options.add_argument("--engines", nargs="*", default=list(ENGINES), choices=ENGINES)
@@ -89,6 +89,7 @@ def main() -> None:
     print(f"{'query':<7}" + "".join(f"{engine:>12}" for engine in given.engines) + "   stages  to spark  to local")
     for number in given.queries:
         text = query_text(number)
+        # The JVM compiles what runs often.
         answers = {engine: runs[engine](text) for engine in given.engines * given.warm}
         expected = answers.get("local")
         for engine, answer in answers.items():

@@ -40,6 +40,14 @@ MANIFEST = "partition int, name string, n_rows bigint, n_bytes bigint"
 # Spark passes 10,000 rows at a time. Larger batches are faster for the engine and cost one copy.
 FILE_BATCH_ROWS = 64 * 1024
 POLL_SECONDS = 0.02
+# Spark 4 adds up the bytes of a batch after each row, to end it at this limit. That takes longer than the rest of the
+# way to Python. A task finds the setting among the properties of its job, unless the session has it.
+BATCH_BYTES_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
+NO_BYTES_LIMIT = (1 << 31) - 1
+BATCH_BYTES_MAX = 64 << 20
+BATCH_ROWS_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+# The precision up to which a decimal is 64 bits. Spark's conversion of others to Arrow takes a tenth of a microsecond.
+SHORT_DIGITS = 18
 
 
 class WrittenFile(NamedTuple):
@@ -166,11 +174,79 @@ class TaskReports:
             return list(self._files.get(tag, ()))
 
 
-class Exchange:
-    """One run of a DataFrame: a Spark job in a thread of its own, and the folder it fills."""
+def has_small_batches(df: Any, schema: pa.Schema) -> bool:
+    """Whether the batches that Spark passes to Python are small without a limit of their bytes.
 
-    def __init__(self, df: Any, parent: str) -> None:
+    Spark Connect has no properties of a job, so the answer is no.
+    """
+    if is_connect(df):
+        return False
+    try:
+        row_bytes = sum(-(-type_.bit_width // 8) for type_ in schema.types)
+    except ValueError:  # not of fixed width
+        return False
+    n_rows = int(df.sparkSession.conf.get(BATCH_ROWS_CONF))
+    return 0 < n_rows * row_bytes <= BATCH_BYTES_MAX
+
+
+def is_short_decimal(type_: pa.DataType) -> bool:
+    """Whether values of a type are decimals of 64 bits."""
+    return bool(pa.types.is_decimal(type_)) and type_.precision <= SHORT_DIGITS
+
+
+def carried_column(df: Any, name: str, type_: pa.DataType) -> Any:
+    """A column of a DataFrame as tasks write it: a short decimal as the integer that Spark holds.
+
+    A decimal is left as it is where Spark's classes are not those that are expected, and over Spark Connect.
+    """
+    column = df["`" + name.replace("`", "``") + "`"]
+    if not is_short_decimal(type_) or is_connect(df):
+        return column
+    from py4j.protocol import Py4JError
+
+    jvm = df.sparkSession._jvm
+    try:
+        utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+        unscaled = jvm.org.apache.spark.sql.catalyst.expressions.UnscaledValue(utils.expression(column._jc))
+        return type(column)(utils.column(unscaled))
+    except (Py4JError, TypeError):
+        return column
+
+
+def with_decimals(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch under other names and types, of which short decimals may be integers in the batch."""
+    columns = [
+        pa.Array.from_buffers(field.type, len(column), column.buffers(), column.null_count, column.offset)
+        if pa.types.is_decimal64(field.type)
+        else column
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def held_field(carried: pa.Field, declared: pa.Field) -> pa.Field:
+    """The field of a column of a partition's file, under the declared name. An integer may stand for a decimal."""
+    if is_short_decimal(declared.type) and pa.types.is_int64(carried.type):
+        return pa.field(declared.name, pa.decimal64(declared.type.precision, declared.type.scale))
+    return carried.with_name(declared.name)
+
+
+class Exchange:
+    """One run of a DataFrame: a Spark job in a thread of its own, and the folder it fills.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        The columns to write.
+    parent : str
+        The folder for the folder.
+    has_small_batches : bool
+        Whether batches of these columns need no limit of their bytes.
+    """
+
+    def __init__(self, df: Any, parent: str, has_small_batches: bool = False) -> None:
         self._df = df
+        self._has_small_batches = has_small_batches
         self._job = SparkJob(df.sparkSession, "qcore: partitions as Arrow files", self._write)
         self.folder = os.path.join(parent, self._job.tag)
         os.makedirs(self.folder, mode=0o700)
@@ -185,6 +261,9 @@ class Exchange:
         try:
             accumulator = None if reports is None else reports.accumulator
             writer = partition_writer(self.folder, FILE_BATCH_ROWS, tag, accumulator)
+            if self._has_small_batches:
+                # A property of this thread, and of the jobs that it starts.
+                self._df.sparkSession.sparkContext.setLocalProperty(BATCH_BYTES_CONF, str(NO_BYTES_LIMIT))
             self._manifest = [WrittenFile(*row) for row in self._df.mapInArrow(writer, MANIFEST).collect()]
         finally:
             if reports is not None:
@@ -278,10 +357,12 @@ class SparkTable:
         """Start a Spark job for the columns, and iterate over its partitions as they become ready."""
         select_fields(self.schema, columns, "the Spark DataFrame")
         names = self._read_names(columns)
-        quoted = [f"`{name.replace('`', '``')}`" for name in names]
+        carried = [carried_column(self._df, name, self.schema.field(name).type) for name in names]
         # mapInArrow finds columns by unquoted names, in which dots and backticks have a meaning.
-        numbered = self._df.select(*quoted).toDF(*(f"c{i}" for i in range(len(names))))
-        return PartitionSplits(Exchange(numbered, exchange_folder(self._df.sparkSession)))
+        numbered = self._df.select(*carried).toDF(*(f"c{i}" for i in range(len(names))))
+        held = pa.schema([self.schema.field(name) for name in names])
+        folder = exchange_folder(self._df.sparkSession)
+        return PartitionSplits(Exchange(numbered, folder, has_small_batches(self._df, held)))
 
     def _read_names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """The columns that Spark computes: at least one, because without columns there are no rows to count."""
@@ -298,12 +379,13 @@ class SparkTable:
         os.unlink(split.path)
         wanted = select_fields(self.schema, columns, "the Spark DataFrame")
         names = self._read_names(columns)
-        held = pa.schema([field.with_name(name) for field, name in zip(reader.schema, names, strict=True)])
+        declared = [self.schema.field(name) for name in names]
+        held = pa.schema(list(map(held_field, reader.schema, declared)))
         alignment = Alignment(held, wanted, "the Spark DataFrame")
         where = f"the partition Spark wrote to {split.path}"
         batches = (
-            alignment.batch(require_sound(reader.get_batch(i), where).rename_columns(list(names)))
-            for i in range(reader.num_record_batches)
+            alignment.batch(with_decimals(require_sound(reader.get_batch(number), where), held))
+            for number in range(reader.num_record_batches)
         )
         return ReaderStream(pa.RecordBatchReader.from_batches(alignment.schema, batches), file, TRUST_EVERYTHING)
 

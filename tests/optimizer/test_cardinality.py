@@ -66,7 +66,7 @@ def test_a_key_of_columns_that_a_join_made_equal(name: str) -> None:
     }
     scan = PlanBuilder({key: table.schema for key, table in tables.items()}).scan
     chosen = scan("pairs").hash_join(scan("b").filter(col("b_flag")), "x", "b_x").project(["y", "x", "b_x"])
-    joined = scan("sales").hash_join(chosen.filter(col("y") >= 0), ["s_x", "s_y"], ["b_x" if name == "b_x" else "x", "y"])
+    joined = scan("sales").hash_join(chosen.filter(col("y") >= 0), ["s_x", "s_y"], [name, "y"])
     estimator = Estimator(lambda scan: ArrowTable(tables[scan.table]).statistics())
     below = estimator.rows(chosen.build())
     # A key of sales has 9,000 values at most. All combinations of 1,000 and 200 values would be 200,000.

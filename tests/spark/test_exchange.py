@@ -18,8 +18,17 @@ from reading import read_split, read_table
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.errors import ExecutionError, PlanError
-from qcore.spark.exchange import DIRECTORY_CONF, Exchange, PartitionSplit, PartitionSplits, SparkTable
-from qcore.spark.types import arrow_type
+from qcore.spark import exchange
+from qcore.spark.exchange import (
+    DIRECTORY_CONF,
+    Exchange,
+    PartitionSplit,
+    PartitionSplits,
+    SparkTable,
+    carried_column,
+    has_small_batches,
+)
+from qcore.spark.types import arrow_schema, arrow_type
 
 
 @pytest.fixture
@@ -61,6 +70,77 @@ def test_aggregates_and_wanted_columns_only(spark: Any, exchange_dir: Path) -> N
     assert sorted(read_table(table, ("k",)).column("k").to_pylist()) == list(range(10))
     splits = list(table.splits((), None, 2))
     assert sum(read_split(table, split, ()).num_rows for split in splits) == 10
+
+
+DECIMALS = """
+select cast(null as decimal(18,6)) as none, cast(v as decimal(18,0)) as whole,
+       cast(cast(v as decimal(22,0)) / 1000 as decimal(18,3)) as `a.b`, cast(v as decimal(19,1)) as `longer``s`,
+       cast(v % 100 as decimal(2,0)) as least, v
+from values (999999999999999999), (-999999999999999999), (0), (null), (-1), (1005) as t(v)
+"""
+
+
+def test_decimals_are_carried_as_integers(spark: Any, exchange_dir: Path) -> None:
+    df = spark.sql(DECIMALS)
+    table = table_from(spark.createDataFrame(df.collect(), df.schema).repartition(3))
+    assert isinstance(table, SparkTable)
+    read = read_table(table)
+    assert read.schema.types == arrow_schema(df.schema.jsonValue()).types
+    assert_same_rows(read, df.toArrow())
+    types = {name: carried_column(df, name, table.schema.field(name).type) for name in df.columns}
+    carried = dict(df.select(*(column.alias(name) for name, column in types.items())).dtypes)
+    assert carried.pop("longer`s") == "decimal(19,1)"
+    assert set(carried.values()) == {"bigint"}
+
+
+def test_a_decimal_stays_one_where_spark_has_no_such_class(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    df = spark.range(3).selectExpr("cast(id as decimal(9,2)) as d")
+    column = df["d"]
+    monkeypatch.setattr(type(column), "_jc", property(lambda self: "no column"), raising=False)
+    monkeypatch.setattr(type(df), "__getitem__", lambda self, name: column)
+    assert carried_column(df, "d", pa.decimal128(9, 2)) is column
+
+
+def test_which_batches_are_small(spark: Any, conf: Any) -> None:
+    df = spark.range(1)
+    fixed = pa.schema([("a", pa.int64()), ("b", pa.decimal128(38, 2)), ("c", pa.bool_())])
+    assert has_small_batches(df, fixed)
+    assert not has_small_batches(df, fixed.append(pa.field("s", pa.string())))
+    assert not has_small_batches(df, fixed.append(pa.field("s", pa.struct([("x", pa.int8())]))))
+    conf("spark.sql.execution.arrow.maxRecordsPerBatch", "10000000")
+    assert not has_small_batches(df, fixed)
+    conf("spark.sql.execution.arrow.maxRecordsPerBatch", "0")  # no limit of rows
+    assert not has_small_batches(df, fixed)
+
+
+@pytest.mark.parametrize(
+    ("is_small", "is_set", "n_batches"),
+    [(False, False, [1]), (True, False, range(35, 50)), (True, True, range(18, 25))],
+)
+def test_spark_adds_up_no_bytes_of_small_batches(
+    is_small: bool,
+    is_set: bool,
+    n_batches: Any,
+    spark: Any,
+    conf: Any,
+    exchange_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The limit for a job is that of the session, if it is set there."""
+    monkeypatch.setattr(exchange, "NO_BYTES_LIMIT", 1000)
+    if is_set:
+        conf("spark.sql.execution.arrow.maxBytesPerBatch", "2000")
+
+    def count_batches(batches: Any) -> Any:
+        row = [pa.array([0], pa.int32()), pa.array([""]), pa.array([sum(1 for _ in batches)]), pa.array([0])]
+        yield pa.RecordBatch.from_arrays(row, names=["partition", "name", "n_rows", "n_bytes"])
+
+    monkeypatch.setattr(exchange, "partition_writer", lambda *given: count_batches)
+    run = Exchange(spark.range(0, 5000, 1, 1), str(exchange_dir), is_small)
+    run.start()
+    assert run.wait(60)
+    (written,) = run.list_reported()
+    assert written.n_rows in n_batches
 
 
 def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
