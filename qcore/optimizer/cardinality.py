@@ -263,12 +263,11 @@ class Estimator:
                 yield from self._equal_columns(node.child, expr.name)
                 return
         if isinstance(node, HashJoin) and node.kind == "inner":
-            for pair in zip(node.left_keys, node.right_keys, strict=True):
-                if name in pair:
-                    yield from self._equal_columns(node.left, pair[0])
-                    yield from self._equal_columns(node.right, pair[1])
-            side = node.left if name in node.left.schema.names else node.right
-            yield from self._equal_columns(side, name)
+            is_left = name in node.left.schema.names
+            yield from self._equal_columns(node.left if is_left else node.right, name)
+            for left, right in zip(node.left_keys, node.right_keys, strict=True):
+                if name == (left if is_left else right):
+                    yield from self._equal_columns(*((node.right, right) if is_left else (node.left, left)))
             return
         yield self.column(node, name)
 
