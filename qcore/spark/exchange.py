@@ -33,6 +33,7 @@ from qcore.expression.tree import Expr
 from qcore.record import record
 from qcore.spark.page_files import remove_folder
 from qcore.spark.spark_job import SparkJob, is_connect
+from qcore.writing.page_layout import narrow_type
 
 # The setting of Spark with the folder that tasks write to. Executors and this process must see it under one path.
 DIRECTORY_CONF = "spark.qcore.exchange.dir"
@@ -46,8 +47,6 @@ BATCH_BYTES_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = (1 << 31) - 1
 BATCH_BYTES_MAX = 64 << 20
 BATCH_ROWS_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
-# The precision up to which a decimal is 64 bits. Spark's conversion of others to Arrow takes a tenth of a microsecond.
-SHORT_DIGITS = 18
 
 
 class WrittenFile(NamedTuple):
@@ -190,8 +189,8 @@ def has_small_batches(df: Any, schema: pa.Schema) -> bool:
 
 
 def is_short_decimal(type_: pa.DataType) -> bool:
-    """Whether values of a type are decimals of 64 bits."""
-    return bool(pa.types.is_decimal(type_)) and type_.precision <= SHORT_DIGITS
+    """Whether values of a type are decimals of 64 bits. Spark's conversion of one to Arrow takes a tenth of a µs."""
+    return bool(pa.types.is_decimal64(narrow_type(type_)))
 
 
 def carried_column(df: Any, name: str, type_: pa.DataType) -> Any:
@@ -227,7 +226,7 @@ def with_decimals(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def held_field(carried: pa.Field, declared: pa.Field) -> pa.Field:
     """The field of a column of a partition's file, under the declared name. An integer may stand for a decimal."""
     if is_short_decimal(declared.type) and pa.types.is_int64(carried.type):
-        return pa.field(declared.name, pa.decimal64(declared.type.precision, declared.type.scale))
+        return pa.field(declared.name, narrow_type(declared.type))
     return carried.with_name(declared.name)
 
 

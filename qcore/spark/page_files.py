@@ -120,7 +120,8 @@ class PagesTable:
         for partition in partitions:
             if not 0 <= partition < self.n_partitions:
                 raise QcoreError(f"there is no partition {partition}: the stage wrote {self.n_partitions}")
-        return list(self._splits(lambda file, number, page: page.partition in partitions))
+        wanted = frozenset(partitions)
+        return list(self._splits(lambda file, number, page: page.partition in wanted))
 
     def splits_where(self, is_wanted: Callable[[int, int, Page], bool]) -> list[Split]:
         """List the splits of some pages. The function is given the number of the file, and that of the page in it."""

@@ -102,11 +102,12 @@ class Stage:
         Columns whose hash is a row's partition; empty: one partition.
     reads : dict of str to str
         By the id of a scan: "share", its splits are divided among the tasks; "all", each task gets all of them;
-        "partition", task p gets those of partition p.
+        "partition", each task gets those of some partitions, the same ones of all these scans.
     scans : dict of str to Scan
         The same scans, with their whole tables, which list the splits.
     n_tasks : int or None
-        Number of tasks; None: as many as the splits need, but at least one.
+        Number of tasks, if the stage reads partitions their number: small ones may share a task. None: as many as the
+        splits need, but at least one.
     on_driver : bool
         Whether the driver process runs the only task itself, because it holds the rows or because they are few.
     replaces : str
@@ -222,8 +223,12 @@ def table_of_keys(node: p.PlanNode, names: Sequence[str]) -> PagesTable | None:
         exprs = [node.expressions[node.schema.names.index(name)] for name in names]
         columns = [expr.name for expr in exprs if isinstance(expr, Column)]
         return table_of_keys(node.child, columns) if len(columns) == len(names) else None
-    if isinstance(node, (p.Filter, p.HashJoin, p.NestedLoopJoin)):
-        for child in node.children:
+    if isinstance(node, p.Filter):
+        return table_of_keys(node.child, names)
+    if isinstance(node, (p.HashJoin, p.NestedLoopJoin)):
+        # Of an input whose columns are not returned, columns may have the same names.
+        inputs = (node.right, node.left) if node.kind in ("right_semi", "right_anti") else (node.left, node.right)
+        for child in inputs:
             if set(names) <= set(child.schema.names):
                 return table_of_keys(child, names)
     return None
@@ -598,7 +603,7 @@ class Cutter:
         return Part(build.plan, {leaf.id: ALL}, SINGLE) if fits else None
 
     def _partition_sides(self, sides: _Sides, build: Part) -> Part | None:
-        """A join whose task p joins partition p of both sides."""
+        """A join whose tasks join the same partitions of both sides."""
         own, match = sides.match(build, sides.build)
         may_copy = sides.kind in OF_PROBE_ROWS and not is_chain(build.plan)
         if not own or (may_copy and self._estimated_bytes(sides.build) <= self._limits.broadcast_bytes):

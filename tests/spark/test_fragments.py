@@ -18,6 +18,7 @@ from qcore.errors import PlanError
 from qcore.plan import nodes as p
 from qcore.spark.fragments import Limits, StagedEstimator, estimated_rows, next_stages, with_output
 from qcore.spark.page_files import PagesTable
+from qcore.spark.stage_parts import table_of_keys
 from qcore.spark.stage_stats import describe
 from qcore.writing.page_file import Page, PageFile
 from random_tables import random_table
@@ -259,13 +260,27 @@ def test_the_filter_of_a_join_above_a_join(tmp_path: Path) -> None:
     assert max(exchanged) < 2000
 
 
+@pytest.mark.parametrize("kind", ["left_anti", "right_anti"])
+def test_the_table_of_keys_is_one_of_the_returned_side(kind: str) -> None:
+    """The other side of the join may have columns of the same names, and its table has other keys."""
+    schema = pa.schema([("k", pa.int64())])
+    tables = {side: PagesTable(schema, [], 2, ("k",)) for side in ("left", "right")}
+    left, right = (p.Scan(side, schema, side, source, ("k",)) for side, source in tables.items())
+    join = p.HashJoin("j", schema, left, right, kind, ("k",), ("k",))
+    filtered = p.Filter("f", schema, join, col("k") > 0)
+    renamed = p.Project("n", pa.schema([("n", pa.int64())]), filtered, (col("k"),))
+    assert table_of_keys(renamed, ["n"]) is tables[kind.removesuffix("_anti")]
+    added = p.Project("n", renamed.schema, filtered, (col("k") + 1,))
+    assert table_of_keys(added, ["n"]) is None
+
+
 def test_estimates_above_stages(folder: Path, session: qcore.Session) -> None:
     """The rows of a join change in proportion to those that the stage below it wrote."""
     plan = session.sql("select s, n from l join r on l.k = r.k where n > 'name 3'").plan
     planned = estimated_rows(plan)
     stages = next_stages(plan, APART)
     joins = [node for node in plan.walk() if isinstance(node, p.HashJoin)]
-    side = next(stage for stage in stages if "r" in describe(stage).split()[0])
+    (side,) = (stage for stage in stages if [scan.table for scan in stage.scans.values()] == ["r"])
     for factor in (1, 3):
         n_rows = int(planned[side.replaces] * factor)
         page = Page(0, 0, 64, n_rows, 0)
