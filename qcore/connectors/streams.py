@@ -1,12 +1,14 @@
-"""Streams over pyarrow objects: the `BatchStream`s that tables return for opened splits."""
+"""Streams over pyarrow objects and over readers of the engine: the `BatchStream`s that tables return for splits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from qcore_ext.data.row_check import RowChecks
+from qcore_ext.ground.memory import Account
 
 
 class TableStream:
@@ -80,3 +82,25 @@ class ReaderStream:
         closing, self._closing = self._closing, None
         if closing is not None:
             closing.close()
+
+
+class EngineStream:
+    """A reader of the engine as a BatchStream. TableScan reads `batch_reader`; others read it as an Arrow stream."""
+
+    def __init__(self, reader: Any, trust: str) -> None:
+        self.trust = trust
+        #: The rows, as TableScan reads them: a BatchReader with a method close().
+        self.batch_reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        schema = pa.schema(self.batch_reader.schema_object)
+        return pa.RecordBatchReader.from_batches(schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        account = Account()
+        while (batch := self.batch_reader.read_batch(account)) is not None:
+            yield pa.record_batch(batch)
+
+    def close(self) -> None:
+        """Close the reader's file."""
+        self.batch_reader.close()

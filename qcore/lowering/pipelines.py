@@ -675,7 +675,7 @@ class Lowering:
             check_absent(node.path, f"partitioned_output (node {node.id})")
             if node.single_file:
                 held = min(HELD_BYTES_MAX, (run.settings.memory_limit or 8 * HELD_BYTES_MAX) // 8)
-                return PageFileWriter(node.path, schema, drivers, node.byte_nanos, held, node.hashes_max)
+                return PageFileWriter(node.path, schema, drivers, run.memory, node.byte_nanos, held, node.hashes_max)
             return PartitionFiles(node.path, schema, node.keys, node.partitions, drivers, run.memory)
 
         target = self._part(make_target)

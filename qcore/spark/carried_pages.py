@@ -17,7 +17,8 @@ from qcore.errors import ExecutionError, QcoreError
 from qcore.record import record
 from qcore.spark.page_files import PageSplit, QueryFolder
 from qcore.writing.file_sets import writing
-from qcore.writing.page_file import Page, PageFile, checksum_of, open_new, read_bytes
+from qcore.writing.page_file import Page, PageFile, open_new, read_bytes
+from qcore_ext.exchange.page_block import checksum_of
 
 # Stage, task, and the page's offset in the file of the task. A report has an offset of its own.
 HEADER = struct.Struct("!qqq")

@@ -55,10 +55,11 @@ def group_partitions(sizes: Sequence[int], n_slots: int, task_bytes: int) -> lis
     """Divide partitions, given by their bytes, among tasks: neighbours to one task, about as many bytes to each.
 
     The number of partitions was chosen by estimates; now their sizes are known. There are as many tasks as run at once,
-    or more if they would read more than `task_bytes` each. No task is without partitions.
+    or that number several times if they would read more than `task_bytes` each. No task is without partitions.
     """
     total = sum(sizes)
-    n_tasks = min(len(sizes), max(n_slots, -(-total // task_bytes)))
+    n_turns = max(1, -(-total // (task_bytes * n_slots)))
+    n_tasks = min(len(sizes), n_turns * n_slots)
     groups: list[list[int]] = [[] for _ in range(n_tasks)]
     before = 0
     for partition, n_bytes in enumerate(sizes):

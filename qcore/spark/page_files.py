@@ -18,11 +18,13 @@ import pyarrow as pa
 from qcore.connectors.alignment import Alignment
 from qcore.connectors.base import BatchStream, Split, TableStatistics, select_fields
 from qcore.connectors.soundness import TRUST_EVERYTHING
-from qcore.connectors.streams import ReaderStream
+from qcore.connectors.streams import EngineStream, ReaderStream
 from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore.expression.tree import Expr
 from qcore.record import record
-from qcore.writing.page_file import Page, PageFile, read_pages
+from qcore.writing.page_file import Page, PageFile, open_pages, read_ipc_pages
+from qcore_ext.data.schema import Schema
+from qcore_ext.exchange.page_block import can_block
 
 # Bytes of pages in one split. Opening a file takes little beside reading them, and drivers end at about one time.
 SPLIT_BYTES = 4 << 20
@@ -147,6 +149,9 @@ class PagesTable:
         if not isinstance(split, PageSplit):
             raise ExecutionError(f"the pages of a stage cannot be read from a {type(split).__name__}: add PageSplits")
         wanted = select_fields(self.schema, columns, "the output of a stage")
+        if can_block(Schema(self.schema)):
+            reader = open_pages(split.path, split.file_bytes, split.pages, self.schema, columns)
+            return EngineStream(reader, TRUST_EVERYTHING)
         first = _read(split, split.pages[:1])
         alignment = Alignment(first[0].schema, wanted, f"the file {split.path} of an earlier stage")
         batches = (alignment.batch(batch) for batch in _batches(split, first))
@@ -161,7 +166,7 @@ def _batches(split: PageSplit, first: list[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _read(split: PageSplit, pages: Sequence[Page]) -> list[pa.RecordBatch]:
-    return read_pages(split.path, split.file_bytes, pages)
+    return read_ipc_pages(split.path, split.file_bytes, pages)
 
 
 # How often the removal of a folder is tried, and the pause after the first time, in seconds; then twice as long.

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from qcore.record import record
 from qcore.writing.file_sets import writing
-from qcore.writing.page_file import Page, PageFile, checksum_of, open_new, read_bytes
+from qcore.writing.page_file import Page, PageFile, open_new, read_bytes
+from qcore_ext.exchange.page_block import checksum_of
 
 if TYPE_CHECKING:
     from qcore_ext.exchange.key_filter import KeyFilter

@@ -1,8 +1,9 @@
 """One file with the pages of all partitions of a task's output, one after another, and a list of them.
 
 Separate files for each pair of a task and a partition would be m × n files. A task therefore writes one file. Each page
-is an Arrow IPC stream of one batch that can be read alone. The list of pages is not in the file: the task reports it.
-Files that no successful task reported are ignored.
+can be read alone. It is one or more blocks of rows (`qcore_ext.exchange.page_block`), or an Arrow IPC stream if rows
+have nested columns. The list of pages is not in the file: the task reports it. Files that no successful task reported
+are ignored.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from qcore.errors import ExecutionError
 from qcore.expression.scalars import empty_batch
 from qcore.writing.file_sets import Producers, match_file_schema, writing
-from qcore.writing.page_layout import BYTE_NANOS, PAGE_ROWS_MAX, PageLayout
+from qcore.writing.page_layout import BYTE_NANOS, SAMPLE_ROWS_MIN, ipc_page, is_worth_compressing
+from qcore_ext.data.capsule import PyBatch
+from qcore_ext.data.schema import Schema
+from qcore_ext.exchange.page_block import block_of, can_block, checksum_of, compressed_block
+from qcore_ext.exchange.page_reader import PageFileReader
 from qcore_ext.ground.fault import fault_site
+from qcore_ext.ground.memory import Account, Reservation
 
 if TYPE_CHECKING:
     from qcore_ext.exchange.key_filter import KeyHashes
-    from qcore_ext.ground.memory import Account
 
-# Smaller pages wait for others of their partition. With 1,024 partitions the engine's pages have some hundred rows:
-# the schema would be a fifth of their bytes, and millions of pages would have to be listed.
-GIVEN_ROWS_MIN, GIVEN_BYTES_MIN = 8192, 256 << 10
-# All waiting pages are written when they have this many bytes. They are charged to the query's account.
+# Smaller blocks wait for others of their partition, and are written as one page. With 1,024 partitions the engine's
+# pages have some hundred rows: millions of pages would have to be listed.
+PAGE_ROWS_MIN, PAGE_BYTES_MIN = 8192, 256 << 10
+# All waiting blocks are written when they have this many bytes. They are charged to the query's account.
 HELD_BYTES_MAX = 128 << 20
 
 
@@ -96,10 +100,10 @@ class PageFile:
 
 
 @dataclass
-class _HeldPages:
-    """Small pages of one partition that are not written yet."""
+class _HeldBlocks:
+    """Small blocks of one partition that are not written yet."""
 
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    blocks: list[pa.Buffer] = field(default_factory=list)
     n_rows: int = 0
     n_bytes: int = 0
 
@@ -117,10 +121,12 @@ class PageFileWriter:
         Schema of the rows.
     n_producers : int
         Number of operators that write.
+    account : Account
+        Pays for blocks that wait for others of their partition.
     byte_nanos : float
-        Nanoseconds to write and read a byte of the file. They decide which conversions make pages smaller.
+        Nanoseconds to write and read a byte of the file. They decide whether pages are compressed.
     held_bytes_max : int
-        Bytes of small pages that may wait for others of their partition.
+        Bytes of blocks that may wait.
     hashes_max : int
         The hashes of the keys are written too if there are at most as many rows.
     """
@@ -130,6 +136,7 @@ class PageFileWriter:
         path: str,
         schema: pa.Schema,
         n_producers: int,
+        account: Account,
         byte_nanos: float = BYTE_NANOS,
         held_bytes_max: int = HELD_BYTES_MAX,
         hashes_max: int = 0,
@@ -143,9 +150,12 @@ class PageFileWriter:
         self._hashes_max = hashes_max
         self._hashes: list[KeyHashes] = []
         self._hashes_page: Page | None = None
-        self._held: dict[int, _HeldPages] = {}
-        self._n_held_bytes = 0
-        self._layout: PageLayout | None = None
+        self._has_blocks = can_block(Schema(schema))
+        self._types = pa.schema(Schema(schema))
+        self._held: dict[int, _HeldBlocks] = {}
+        self._held_bytes = Reservation(account)
+        # Whether pages are compressed; None: no page was large enough to tell.
+        self._is_compressed: bool | None = None
         self._lock = threading.Lock()
         self._file: Any = None
         self._pages: list[Page] = []
@@ -168,49 +178,69 @@ class PageFileWriter:
         match_file_schema(empty_batch(pa.schema(schema)), self._schema, self._path)
 
     def write(self, partition: int, page: Any) -> None:
-        """Append a page. Any thread may call it."""
-        batch = match_file_schema(pa.record_batch(page), self._schema, self._path)
+        """Append rows, an object with __arrow_c_array__. Any thread may call it."""
+        if not self._has_blocks:
+            self._write_ipc(partition, match_file_schema(pa.record_batch(page), self._schema, self._path))
+            return
+        if not isinstance(page, PyBatch) or pa.schema(page.schema) != self._types:
+            page = PyBatch.from_arrow(match_file_schema(pa.record_batch(page), self._schema, self._path), None, True)
+        n_rows = len(page)
+        if n_rows == 0:
+            return
+        with writing(self._path):
+            block = self._compress(block_of(page), n_rows)
+            if n_rows >= PAGE_ROWS_MIN or block.size >= PAGE_BYTES_MIN:
+                self._append(partition, [block], n_rows)
+                return
+            with self._lock:
+                full = self._hold(partition, block, n_rows)
+            for number in sorted(full):
+                self._append(number, full[number].blocks, full[number].n_rows)
+
+    def _compress(self, block: pa.Buffer, n_rows: int) -> pa.Buffer:
+        """The block as it is written."""
+        if self._is_compressed is None and n_rows >= SAMPLE_ROWS_MIN:
+            self._is_compressed = is_worth_compressing(block, self._byte_nanos)
+        return compressed_block(block, pa.Codec("lz4").compress(block)) if self._is_compressed else block
+
+    def _hold(self, partition: int, block: pa.Buffer, n_rows: int) -> dict[int, _HeldBlocks]:
+        """Keep a block for later. Returns what is to be written now, by partition."""
+        self._held_bytes.add(block.size)
+        held = self._held.setdefault(partition, _HeldBlocks())
+        held.blocks.append(block)
+        held.n_rows += n_rows
+        held.n_bytes += block.size
+        if self._held_bytes.n_bytes > self._held_bytes_max:
+            full, self._held = self._held, {}
+            self._held_bytes.give_back()
+        elif held.n_rows >= PAGE_ROWS_MIN or held.n_bytes >= PAGE_BYTES_MIN:
+            full = {partition: self._held.pop(partition)}
+            self._held_bytes.give_back(held.n_bytes)
+        else:
+            return {}
+        return full
+
+    def _write_ipc(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Write rows with nested columns, as Arrow IPC."""
         if batch.num_rows == 0:
             return
-        n_bytes = batch.nbytes
-        if batch.num_rows >= GIVEN_ROWS_MIN or n_bytes >= GIVEN_BYTES_MIN:
-            self._write_rows(partition, [batch])
-            return
-        with self._lock:
-            held = self._held.setdefault(partition, _HeldPages())
-            held.batches.append(batch)
-            held.n_rows += batch.num_rows
-            self._n_held_bytes += n_bytes
-            held.n_bytes += n_bytes
-            if self._n_held_bytes > self._held_bytes_max:
-                full, self._held, self._n_held_bytes = self._held, {}, 0
-            elif held.n_rows >= GIVEN_ROWS_MIN or held.n_bytes >= GIVEN_BYTES_MIN:
-                full = {partition: self._held.pop(partition)}
-                self._n_held_bytes -= held.n_bytes
-            else:
-                return
-        for number in sorted(full):
-            self._write_rows(number, full[number].batches)
-
-    def _write_rows(self, partition: int, batches: list[pa.RecordBatch]) -> None:
-        """Write batches of one partition as pages that are not too long."""
-        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        for start in range(0, batch.num_rows, PAGE_ROWS_MAX):
-            self._append(partition, batch.slice(start, PAGE_ROWS_MAX))
-
-    def _append(self, partition: int, batch: pa.RecordBatch) -> None:
         with writing(self._path):
-            with self._lock:
-                if self._layout is None:
-                    self._layout = PageLayout.of_sample(batch, self._byte_nanos)
-            data = self._layout.page(batch)
-            checksum = checksum_of(data)
-            with self._lock:
-                file = self._open()
-                fault_site("write_rows")
-                file.write(data)
-                self._pages.append(Page(partition, self._n_bytes, len(data), batch.num_rows, checksum))
-                self._n_bytes += len(data)
+            page = ipc_page(batch, bool(self._is_compressed))
+            if self._is_compressed is None and batch.num_rows >= SAMPLE_ROWS_MIN:
+                self._is_compressed = is_worth_compressing(page, self._byte_nanos)
+            self._append(partition, [page], batch.num_rows)
+
+    def _append(self, partition: int, blocks: Sequence[pa.Buffer], n_rows: int) -> None:
+        """Write blocks of one partition as a page."""
+        checksum = sum(map(checksum_of, blocks)) % (1 << 64)
+        n_bytes = sum(block.size for block in blocks)
+        with self._lock:
+            file = self._open()
+            fault_site("write_rows")
+            for block in blocks:
+                file.write(block)
+            self._pages.append(Page(partition, self._n_bytes, n_bytes, n_rows, checksum))
+            self._n_bytes += n_bytes
 
     def _write_hashes(self) -> None:
         """Write the hashes of all producers behind the pages, unless there are too many."""
@@ -241,12 +271,15 @@ class PageFileWriter:
             return
         try:
             if self._producers.all_finished:
-                for partition in sorted(self._held):
-                    self._write_rows(partition, self._held.pop(partition).batches)
+                with writing(self._path):
+                    for partition in sorted(self._held):
+                        held = self._held.pop(partition)
+                        self._append(partition, held.blocks, held.n_rows)
                 self._write_hashes()
                 self._commit()
         finally:
             self._held.clear()
+            self._held_bytes.give_back()
             self._hashes.clear()
             self._drop()
 
@@ -278,15 +311,6 @@ class PageFileWriter:
             os.unlink(self._path)
 
 
-def checksum_of(data: Any) -> int:
-    """Return the sum of the 64-bit words of a page, a multiple of 8 bytes, modulo 2**64.
-
-    It distinguishes a page from zeros, from other pages and from a copy with damage in one place. It is 10 times as
-    fast as CRC-32, which took longer than all other work of writing a page.
-    """
-    return int(np.frombuffer(data, np.uint64).sum(dtype=np.uint64))
-
-
 def open_new(path: str) -> BinaryIO:
     """Open a file that does not exist for writing, for this user only. The caller closes it."""
     return open(path, "xb", opener=_open_private)
@@ -296,17 +320,27 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def read_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.RecordBatch]:
-    """Read pages of a page file of `n_bytes`.
+def open_pages(
+    path: str, n_bytes: int, pages: Sequence[Page], schema: pa.Schema, columns: Sequence[str]
+) -> PageFileReader:
+    """Return a reader of pages of a page file of `n_bytes`, which has rows of `schema` without nested columns.
 
     Raises
     ------
     ExecutionError
         The file does not exist, has another size than its task wrote, or has a damaged page. The message names the
-        file.
+        file. Damaged pages are found when they are read.
     """
+    file = _open_written(path, n_bytes)
+    positions = [schema.get_field_index(name) for name in columns]
+    wanted = Schema(pa.schema([schema.field(i) for i in positions]))
+    return PageFileReader(path, file, wanted, positions, pages)
+
+
+def read_ipc_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.RecordBatch]:
+    """Read pages of a page file whose rows have nested columns. Errors are those of open_pages()."""
     with _reading(path, n_bytes) as file:
-        return [_read_page(file, page) for page in pages]
+        return [_read_ipc_page(file, page) for page in pages]
 
 
 def read_bytes(path: str, n_bytes: int, page: Page) -> bytes:
@@ -315,27 +349,36 @@ def read_bytes(path: str, n_bytes: int, page: Page) -> bytes:
         return _read_bytes(file, page)
 
 
-@contextlib.contextmanager
-def _reading(path: str, n_bytes: int) -> Iterator[int]:
-    """Open a file of an earlier stage, which must have `n_bytes`."""
+def _open_written(path: str, n_bytes: int) -> BinaryIO:
+    """Open a file of an earlier stage, which must have `n_bytes`. The caller closes it."""
     try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            held = os.fstat(file).st_size
-            if held != n_bytes:
-                raise OSError(f"it has {held} bytes, and its task wrote {n_bytes}")
-            yield file
-        finally:
-            os.close(file)
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 the caller closes it
+        held = os.fstat(file.fileno()).st_size
+        if held == n_bytes:
+            return file
+        file.close()
     except FileNotFoundError:
         raise ExecutionError(
             f"the file {path} of an earlier stage does not exist here: its folder must be shared by this process and "
             "every executor, and must not be emptied while the query runs"
         ) from None
-    except (OSError, pa.ArrowException) as error:
-        raise ExecutionError(
-            f"cannot read the file {path} of an earlier stage: {error}; run the query again"
-        ) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    raise _unreadable(path, f"it has {held} bytes, and its task wrote {n_bytes}")
+
+
+def _unreadable(path: str, reason: object) -> ExecutionError:
+    return ExecutionError(f"cannot read the file {path} of an earlier stage: {reason}; run the query again")
+
+
+@contextlib.contextmanager
+def _reading(path: str, n_bytes: int) -> Iterator[int]:
+    """Open a file of an earlier stage, which must have `n_bytes`."""
+    with _open_written(path, n_bytes) as file:
+        try:
+            yield file.fileno()
+        except (OSError, pa.ArrowException) as error:
+            raise _unreadable(path, error) from error
 
 
 def _read_bytes(file: int, page: Page) -> bytes:
@@ -353,7 +396,7 @@ def _read_bytes(file: int, page: Page) -> bytes:
     return data
 
 
-def _read_page(file: int, page: Page) -> pa.RecordBatch:
+def _read_ipc_page(file: int, page: Page) -> pa.RecordBatch:
     data = _read_bytes(file, page)
     with pa.ipc.open_stream(pa.py_buffer(data), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
         batch = reader.read_next_batch()

@@ -652,7 +652,8 @@ cdef class Reservation:
         account_reserve(self.account.account, n_bytes)
         self.n_bytes += n_bytes
 
-    def give_back(self):
-        """Release all bytes."""
-        account_release(self.account.account, self.n_bytes)
-        self.n_bytes = 0
+    def give_back(self, n_bytes=None):
+        """Release some bytes; None: all."""
+        cdef int64_t n = self.n_bytes if n_bytes is None else min(<int64_t> n_bytes, self.n_bytes)
+        account_release(self.account.account, n)
+        self.n_bytes -= n

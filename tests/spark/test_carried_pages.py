@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from page_rows import page_writer, written_file
 
 from qcore.errors import ExecutionError, QcoreError
 from qcore.spark.carried_pages import HEADER, REPORT, CarriedPages, Slots, carried_path, send_pages, stage_of
 from qcore.spark.page_files import PageSplit, PagesTable, QueryFolder
-from qcore.writing.page_file import Page, PageFile, PageFileWriter
+from qcore.writing.page_file import Page, PageFile
 
 SCHEMA = pa.schema([("x", pa.int64())])
 
 
 def write_task(folder: QueryFolder, task: int, start: int) -> PageFile:
     """The page file of a task with pages of two partitions."""
-    writer = PageFileWriter(folder.new_file(), SCHEMA, 1)
+    writer = page_writer(folder.new_file(), SCHEMA)
     for number in range(4):
         rows = pa.record_batch({"x": list(range(start + number * 10_000, start + number * 10_000 + 9_000))}, SCHEMA)
         writer.write(number % 2, rows)
-    writer.producer_done(True)
-    assert writer.file is not None
-    return writer.file
+    return written_file(writer)
 
 
 @pytest.fixture

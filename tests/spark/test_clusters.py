@@ -208,8 +208,8 @@ def straggling(stage_number, behind, waits):
 
                     append, appended = PageFileWriter._append, []
 
-                    def append_and_wait(self, partition, batch):
-                        append(self, partition, batch)
+                    def append_and_wait(self, partition, blocks, n_rows):
+                        append(self, partition, blocks, n_rows)
                         appended.append(partition)
                         if len(appended) == 2:
                             self._file.flush()

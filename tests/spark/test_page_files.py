@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from page_rows import page_writer, written_file
 
 import qcore
 from oracle import assert_same_rows
 from qcore.connectors.base import FileSplit
 from qcore.errors import ExecutionError, PlanError, QcoreError
 from qcore.spark.page_files import REMOVALS, SPLIT_BYTES, PagesTable, QueryFolder, sweep
-from qcore.writing.page_file import PageFile, PageFileWriter
+from qcore.writing.page_file import PageFile
 from random_tables import random_table
 
 TYPES = {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2), "t": pa.timestamp("us")}
@@ -26,12 +27,10 @@ TYPES = {"k": pa.int64(), "s": pa.string(), "d": pa.decimal128(15, 2), "t": pa.t
 
 def write_pages(path: Path, rows: pa.Table, n_partitions: int = 3, page_rows: int = 500) -> PageFile:
     """Pages of the rows, in partitions in turn."""
-    writer = PageFileWriter(str(path), rows.schema, 1)
+    writer = page_writer(path, rows.schema)
     for number, batch in enumerate(rows.combine_chunks().to_batches(max_chunksize=page_rows)):
         writer.write(number % n_partitions, batch)
-    writer.producer_done(True)
-    assert writer.file is not None
-    return writer.file
+    return written_file(writer)
 
 
 def test_a_table_of_pages(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from page_rows import table_of
 
 import qcore
 from qcore.config import Settings
@@ -15,7 +16,7 @@ from qcore.errors import ExecutionError
 from qcore.session.task import Task
 from qcore.writing import key_filter_file
 from qcore.writing.key_filter_file import write_key_filter
-from qcore.writing.page_file import PageFile, read_pages
+from qcore.writing.page_file import PageFile
 
 
 def page_file(path: Path, rows: pa.Table, hashes_max: int = 1 << 20, threads: int = 2, **fields: object) -> PageFile:
@@ -34,7 +35,7 @@ def keys(start: int, stop: int) -> pa.Table:
 
 
 def keys_in(file: PageFile) -> list[int]:
-    return sorted(key for batch in read_pages(file.path, file.n_bytes, file.pages) for key in batch["k"].to_pylist())
+    return sorted(table_of(file, keys(0, 0).schema)["k"].to_pylist())
 
 
 def test_a_filter_of_several_files(tmp_path: Path) -> None:

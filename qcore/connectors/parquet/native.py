@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +12,11 @@ from qcore.connectors.alignment import constant_array, is_bytes, is_text, logica
 from qcore.connectors.base import BatchStream
 from qcore.connectors.parquet.footer import ParquetFooter
 from qcore.connectors.soundness import TRUST_EVERYTHING
+from qcore.connectors.streams import EngineStream
 from qcore.errors import ExecutionError
 from qcore.record import record
 from qcore_ext.data.schema import Schema
 from qcore_ext.ground.fault import fault_site
-from qcore_ext.ground.memory import Account
 from qcore_ext.parquet.column_reader import Conversion
 from qcore_ext.parquet.reader import ParquetReader
 
@@ -252,10 +252,8 @@ def _columns(
     return columns
 
 
-class NativeStream:
-    """Row groups of a file as a BatchStream. The engine reads `batch_reader`; others read it as an Arrow stream."""
-
-    trust = TRUST_EVERYTHING
+class NativeStream(EngineStream):
+    """Row groups of a file as a BatchStream."""
 
     def __init__(
         self,
@@ -286,8 +284,8 @@ class NativeStream:
             )
             for group, plan in plans
         ]
-        #: The rows, as TableScan reads them.
-        self.batch_reader = ParquetReader(path, file, Schema(schema), sources, groups, batch_rows, self._begin_group)
+        reader = ParquetReader(path, file, Schema(schema), sources, groups, batch_rows, self._begin_group)
+        super().__init__(reader, TRUST_EVERYTHING)
 
     def _begin_group(self, group: int, rest: Sequence[pa.Field]) -> Any:
         """Called before a row group is read. Returns a stream of the columns that pyarrow decodes, or None."""
@@ -296,16 +294,3 @@ class NativeStream:
         except OSError as error:
             raise ExecutionError(f"cannot read {self._path}, row group {group}: {error}") from error
         return self._open_rest(group, rest) if rest else None
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        reader = pa.RecordBatchReader.from_batches(pa.schema(self.batch_reader.schema_object), self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        account = Account()
-        while (batch := self.batch_reader.read_batch(account)) is not None:
-            yield pa.record_batch(batch)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.batch_reader.close()
