@@ -31,6 +31,7 @@ from qcore.connectors.streams import ReaderStream
 from qcore.errors import ExecutionError, PlanError
 from qcore.expression.tree import Expr
 from qcore.record import record
+from qcore.spark.arrow_batches import run_over_batches
 from qcore.spark.page_files import remove_folder
 from qcore.spark.spark_job import SparkJob, is_connect
 from qcore.writing.page_layout import narrow_type
@@ -41,12 +42,6 @@ MANIFEST = "partition int, name string, n_rows bigint, n_bytes bigint"
 # Spark passes 10,000 rows at a time. Larger batches are faster for the engine and cost one copy.
 FILE_BATCH_ROWS = 64 * 1024
 POLL_SECONDS = 0.02
-# Spark 4 adds up the bytes of a batch after each row, to end it at this limit. That takes longer than the rest of the
-# way to Python. A task finds the setting among the properties of its job, unless the session has it.
-BATCH_BYTES_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
-NO_BYTES_LIMIT = (1 << 31) - 1
-BATCH_BYTES_MAX = 64 << 20
-BATCH_ROWS_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class WrittenFile(NamedTuple):
@@ -173,21 +168,6 @@ class TaskReports:
             return list(self._files.get(tag, ()))
 
 
-def has_small_batches(df: Any, schema: pa.Schema) -> bool:
-    """Whether the batches that Spark passes to Python are small without a limit of their bytes.
-
-    Spark Connect has no properties of a job, so the answer is no.
-    """
-    if is_connect(df):
-        return False
-    try:
-        row_bytes = sum(-(-type_.bit_width // 8) for type_ in schema.types)
-    except ValueError:  # not of fixed width
-        return False
-    n_rows = int(df.sparkSession.conf.get(BATCH_ROWS_CONF))
-    return 0 < n_rows * row_bytes <= BATCH_BYTES_MAX
-
-
 def is_short_decimal(type_: pa.DataType) -> bool:
     """Whether values of a type are decimals of 64 bits. Spark's conversion of one to Arrow takes a tenth of a µs."""
     return bool(pa.types.is_decimal64(narrow_type(type_)))
@@ -239,13 +219,13 @@ class Exchange:
         The columns to write.
     parent : str
         The folder for the folder.
-    has_small_batches : bool
-        Whether batches of these columns need no limit of their bytes.
+    schema : pyarrow.Schema
+        Their types.
     """
 
-    def __init__(self, df: Any, parent: str, has_small_batches: bool = False) -> None:
+    def __init__(self, df: Any, parent: str, schema: pa.Schema) -> None:
         self._df = df
-        self._has_small_batches = has_small_batches
+        self._schema = schema
         self._job = SparkJob(df.sparkSession, "qcore: partitions as Arrow files", self._write)
         self.folder = os.path.join(parent, self._job.tag)
         os.makedirs(self.folder, mode=0o700)
@@ -260,10 +240,8 @@ class Exchange:
         try:
             accumulator = None if reports is None else reports.accumulator
             writer = partition_writer(self.folder, FILE_BATCH_ROWS, tag, accumulator)
-            if self._has_small_batches:
-                # A property of this thread, and of the jobs that it starts.
-                self._df.sparkSession.sparkContext.setLocalProperty(BATCH_BYTES_CONF, str(NO_BYTES_LIMIT))
-            self._manifest = [WrittenFile(*row) for row in self._df.mapInArrow(writer, MANIFEST).collect()]
+            rows = run_over_batches(self._df, self._schema, writer, MANIFEST)
+            self._manifest = [WrittenFile(*row) for row in rows]
         finally:
             if reports is not None:
                 reports.forget(tag)
@@ -361,7 +339,7 @@ class SparkTable:
         numbered = self._df.select(*carried).toDF(*(f"c{i}" for i in range(len(names))))
         held = pa.schema([self.schema.field(name) for name in names])
         folder = exchange_folder(self._df.sparkSession)
-        return PartitionSplits(Exchange(numbered, folder, has_small_batches(self._df, held)))
+        return PartitionSplits(Exchange(numbered, folder, held))
 
     def _read_names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """The columns that Spark computes: at least one, because without columns there are no rows to count."""

@@ -47,6 +47,9 @@ HASHES_MAX, HASH_BYTES = 8 << 20, 8
 # If a larger part of the probe rows seems to have a match, there is no filter. Tasks stop asking one from there on.
 FOUND_MAX = 0.75
 
+# Rows that every task keeps may have so many times the bytes in memory that their pages may have.
+MEMORY_SHARE = 2
+
 # Bytes of a string, for estimates.
 STRING_BYTES = 24
 
@@ -596,11 +599,16 @@ class Cutter:
             return None
         leaf = leaf_of(build.plan)
         if isinstance(leaf.source, PagesTable):
-            fits = leaf.source.n_bytes <= self._limits.broadcast_bytes or not sides.pairs
+            fits = not sides.pairs or self._may_copy(leaf.source)
         else:
             known = leaf.source.statistics().row_count
             fits = known is not None and bytes_of_rows(known, leaf.schema) <= self._limits.broadcast_bytes
         return Part(build.plan, {leaf.id: ALL}, SINGLE) if fits else None
+
+    def _may_copy(self, table: PagesTable) -> bool:
+        """Whether every task may read and keep the rows of a table. They take more bytes in memory than in pages."""
+        in_memory = bytes_of_rows(table.n_rows, table.schema)
+        return max(table.n_bytes, in_memory // MEMORY_SHARE) <= self._limits.broadcast_bytes
 
     def _partition_sides(self, sides: _Sides, build: Part) -> Part | None:
         """A join whose tasks join the same partitions of both sides."""

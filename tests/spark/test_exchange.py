@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from reading import read_split, read_table
+from spark_rows import DECIMALS, EVERY_TYPE
 
 from oracle import assert_same_rows
 from qcore.connectors.sources import table_from
 from qcore.errors import ExecutionError, PlanError
-from qcore.spark import exchange
 from qcore.spark.exchange import (
     DIRECTORY_CONF,
     Exchange,
@@ -26,27 +26,17 @@ from qcore.spark.exchange import (
     PartitionSplits,
     SparkTable,
     carried_column,
-    has_small_batches,
+    exchange_folder,
 )
 from qcore.spark.types import arrow_schema, arrow_type
+
+IDS = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
 def exchange_dir(tmp_path: Path, conf: Any) -> Path:
     conf(DIRECTORY_CONF, str(tmp_path))
     return tmp_path
-
-
-EVERY_TYPE = """
-select id, cast(id as tinyint) as i1, cast(id as smallint) as i2, cast(id as int) as i4,
-       cast(id as float) / 3 as f4, cast(id as double) / 3 as f8, cast(id as decimal(9,2)) / 7 as d,
-       cast(id as decimal(30,4)) as wide, concat('word ', id) as s, cast(concat('b', id) as binary) as b,
-       date_add(date '2024-02-28', cast(id as int)) as day, id % 2 = 0 as flag,
-       timestamp '2024-03-10 01:59:59.123456' + make_interval(0, 0, 0, 0, id) as at,
-       timestamp_ntz '2024-03-10 02:30:00' as local, array(id, null) as list, struct(id as x, 'y' as y) as st,
-       map('k', id) as m, if(id % 3 = 0, null, id) as n, interval '1' hour * id as gap
-from range(0, 100, 1, 4)
-"""
 
 
 def test_every_type(spark: Any, exchange_dir: Path) -> None:
@@ -72,14 +62,6 @@ def test_aggregates_and_wanted_columns_only(spark: Any, exchange_dir: Path) -> N
     assert sum(read_split(table, split, ()).num_rows for split in splits) == 10
 
 
-DECIMALS = """
-select cast(null as decimal(18,6)) as none, cast(v as decimal(18,0)) as whole,
-       cast(cast(v as decimal(22,0)) / 1000 as decimal(18,3)) as `a.b`, cast(v as decimal(19,1)) as `longer``s`,
-       cast(v % 100 as decimal(2,0)) as least, v
-from values (999999999999999999), (-999999999999999999), (0), (null), (-1), (1005) as t(v)
-"""
-
-
 def test_decimals_are_carried_as_integers(spark: Any, exchange_dir: Path) -> None:
     df = spark.sql(DECIMALS)
     table = table_from(spark.createDataFrame(df.collect(), df.schema).repartition(3))
@@ -99,48 +81,6 @@ def test_a_decimal_stays_one_where_spark_has_no_such_class(spark: Any, monkeypat
     monkeypatch.setattr(type(column), "_jc", property(lambda self: "no column"), raising=False)
     monkeypatch.setattr(type(df), "__getitem__", lambda self, name: column)
     assert carried_column(df, "d", pa.decimal128(9, 2)) is column
-
-
-def test_which_batches_are_small(spark: Any, conf: Any) -> None:
-    df = spark.range(1)
-    fixed = pa.schema([("a", pa.int64()), ("b", pa.decimal128(38, 2)), ("c", pa.bool_())])
-    assert has_small_batches(df, fixed)
-    assert not has_small_batches(df, fixed.append(pa.field("s", pa.string())))
-    assert not has_small_batches(df, fixed.append(pa.field("s", pa.struct([("x", pa.int8())]))))
-    conf("spark.sql.execution.arrow.maxRecordsPerBatch", "10000000")
-    assert not has_small_batches(df, fixed)
-    conf("spark.sql.execution.arrow.maxRecordsPerBatch", "0")  # no limit of rows
-    assert not has_small_batches(df, fixed)
-
-
-@pytest.mark.parametrize(
-    ("is_small", "is_set", "n_batches"),
-    [(False, False, [1]), (True, False, range(35, 50)), (True, True, range(18, 25))],
-)
-def test_spark_adds_up_no_bytes_of_small_batches(
-    is_small: bool,
-    is_set: bool,
-    n_batches: Any,
-    spark: Any,
-    conf: Any,
-    exchange_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The limit for a job is that of the session, if it is set there."""
-    monkeypatch.setattr(exchange, "NO_BYTES_LIMIT", 1000)
-    if is_set:
-        conf("spark.sql.execution.arrow.maxBytesPerBatch", "2000")
-
-    def count_batches(batches: Any) -> Any:
-        row = [pa.array([0], pa.int32()), pa.array([""]), pa.array([sum(1 for _ in batches)]), pa.array([0])]
-        yield pa.RecordBatch.from_arrays(row, names=["partition", "name", "n_rows", "n_bytes"])
-
-    monkeypatch.setattr(exchange, "partition_writer", lambda *given: count_batches)
-    run = Exchange(spark.range(0, 5000, 1, 1), str(exchange_dir), is_small)
-    run.start()
-    assert run.wait(60)
-    (written,) = run.list_reported()
-    assert written.n_rows in n_batches
 
 
 def test_odd_column_names(spark: Any, exchange_dir: Path) -> None:
@@ -230,7 +170,7 @@ def test_a_file_without_the_rows_its_task_reported_is_refused(spark: Any, exchan
 
 def test_files_read_early_are_those_of_the_result(spark: Any, exchange_dir: Path) -> None:
     """Reports that arrive while the job runs are compared with the job's result."""
-    exchange = Exchange(spark.range(0, 4, 1, 2), str(exchange_dir))
+    exchange = Exchange(spark.range(0, 4, 1, 2), str(exchange_dir), IDS)
     splits = PartitionSplits(exchange)
     assert exchange.wait(60)
     written = {file.partition: file for file in exchange.list_reported()}
@@ -242,7 +182,6 @@ def test_files_read_early_are_those_of_the_result(spark: Any, exchange_dir: Path
 
 
 def test_executors_elsewhere_need_a_shared_folder(spark: Any, conf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from qcore.spark import exchange
 
     class Conf:
         def __init__(self, values: dict[str, str]) -> None:
@@ -256,10 +195,10 @@ def test_executors_elsewhere_need_a_shared_folder(spark: Any, conf: Any, monkeyp
             self.conf = Conf({name.replace("_", "."): value for name, value in values.items()})
 
     with pytest.raises(PlanError, match=r"set spark\.qcore\.exchange\.dir"):
-        exchange.exchange_folder(Session(spark_master="spark://host:7077"))
+        exchange_folder(Session(spark_master="spark://host:7077"))
     with pytest.raises(PlanError, match="must be an absolute path"):
-        exchange.exchange_folder(Session(spark_master="local[2]", spark_qcore_exchange_dir="tmp"))
-    assert exchange.exchange_folder(Session(spark_master="local[2]", spark_qcore_exchange_dir="/x")) == "/x"
+        exchange_folder(Session(spark_master="local[2]", spark_qcore_exchange_dir="tmp"))
+    assert exchange_folder(Session(spark_master="local[2]", spark_qcore_exchange_dir="/x")) == "/x"
 
 
 def test_streaming_frames_are_refused(spark: Any) -> None:
@@ -298,6 +237,6 @@ def test_a_type_of_another_collation_is_refused() -> None:
 
 
 def test_a_partition_split_stays_in_the_process(spark: Any, exchange_dir: Path) -> None:
-    split = PartitionSplit("/x", 0, 0, Exchange(spark.range(1), str(exchange_dir)))
+    split = PartitionSplit("/x", 0, 0, Exchange(spark.range(1), str(exchange_dir), IDS))
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(split)

@@ -78,7 +78,7 @@ def test_every_partition_is_read_by_one_task() -> None:
 
 def test_small_partitions_have_common_tasks() -> None:
     assert group_partitions([5] * 6, 2, 100) == [[0, 1, 2], [3, 4, 5]]
-    assert group_partitions([5] * 6, 2, 10) == [[0, 1], [2, 3], [4, 5]]
+    assert group_partitions([5] * 6, 2, 10) == [[0], [1, 2], [3], [4, 5]]
     assert group_partitions([100, 1, 1, 100], 2, 1000) == [[0, 1], [2, 3]]
     assert group_partitions([0, 0, 0], 2, 10) == [[0, 1, 2]]
     assert group_partitions([0, 9, 0, 0], 2, 10) == [[0], [1, 2, 3]]

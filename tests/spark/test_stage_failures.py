@@ -191,7 +191,7 @@ N_STAGES = 4
 # Tasks see within a quarter of a second that the folder is gone, whatever carries their pages.
 SECONDS_TO_END = 3.0
 # So many splits keep a task busy for many seconds. With 40,000 the last stage once ended before its timeout.
-N_SPLITS = 400_000
+N_SPLITS = 5_000_000
 
 
 def never_ending(monkeypatch: pytest.MonkeyPatch, stage_number: int, notes: Path) -> None:

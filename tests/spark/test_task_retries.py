@@ -29,6 +29,9 @@ N_ROWS = 400_000
 BATCHES_BEFORE = 12
 
 
+IDS = pa.schema([("id", pa.int64())])
+
+
 @pytest.fixture(autouse=True)
 def exchange_dir(tmp_path: Path, conf: Any) -> Path:
     conf(DIRECTORY_CONF, str(tmp_path))
@@ -137,7 +140,7 @@ def test_a_task_that_always_fails_fails_the_query(spark: Any) -> None:
 
 def test_files_that_no_task_named_are_not_read(spark: Any, exchange_dir: Path) -> None:
     """Files of failed attempts, and of attempts that Spark killed because another was faster."""
-    exchange = Exchange(spark.range(2), str(exchange_dir))
+    exchange = Exchange(spark.range(2), str(exchange_dir), IDS)
     rows = pa.table({"id": [7]})
     for name in ("part-000000-aaa.arrow", "part-000009-bbb.arrow"):
         with pa.ipc.new_file(os.path.join(exchange.folder, name), rows.schema) as writer:
