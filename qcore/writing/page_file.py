@@ -150,8 +150,8 @@ class PageFileWriter:
         self._hashes_max = hashes_max
         self._hashes: list[KeyHashes] = []
         self._hashes_page: Page | None = None
-        self._has_blocks = can_block(Schema(schema))
-        self._types = pa.schema(Schema(schema))
+        self._types = Schema(schema)
+        self._has_blocks = can_block(self._types)
         self._held: dict[int, _HeldBlocks] = {}
         self._held_bytes = Reservation(account)
         # Whether pages are compressed; None: no page was large enough to tell.
@@ -182,7 +182,7 @@ class PageFileWriter:
         if not self._has_blocks:
             self._write_ipc(partition, match_file_schema(pa.record_batch(page), self._schema, self._path))
             return
-        if not isinstance(page, PyBatch) or pa.schema(page.schema) != self._types:
+        if not isinstance(page, PyBatch) or page.schema != self._types:
             page = PyBatch.from_arrow(match_file_schema(pa.record_batch(page), self._schema, self._path), None, True)
         n_rows = len(page)
         if n_rows == 0:

@@ -76,6 +76,7 @@ def test_values_of_every_type(tmp_path: Path, type: pa.DataType, null_share: flo
         ([-(2**31), 2**31 - 1] * 2048, pa.int64(), 4),
         ([-(2**63), 2**63 - 1] * 2048, pa.int64(), 8),
         ([2**63 - 1, 2**63] * 2048, pa.uint64(), 1),
+        ([2**63 - 1] * 2048 + [2**63] * 2048, pa.uint64(), 1),
         ([0, 2**64 - 1] * 2048, pa.uint64(), 8),
         ([None, 10**9, 10**9 + 5, None] * 1024, pa.int64(), 1),
         ([Decimal(10**17), Decimal(10**17 + 9)] * 2048, pa.decimal128(18, 0), 1),

@@ -16,8 +16,9 @@ from page_rows import batches_of, page_writer, table_of, written_file
 import qcore
 from oracle import assert_same_rows
 from qcore.errors import ExecutionError, PlanError, SchemaChangeError
-from qcore.writing.page_file import PageFile
+from qcore.writing.page_file import PageFile, PageFileWriter
 from qcore_ext.ground.fault import Faults
+from qcore_ext.ground.memory import Account
 from random_tables import random_table
 
 SCHEMA = pa.schema([("a", pa.int64())])
@@ -197,6 +198,20 @@ def test_small_pages_wait_for_others(held_bytes_max: int, n_pages: int, tmp_path
     for partition in range(50):
         held = [page for page in writer.file.pages if page.partition == partition]
         assert sum(page.n_rows for page in held) == 100
+
+
+def test_blocks_that_wait_are_paid_for(tmp_path: Path) -> None:
+    """Until they are written, or the file is given up."""
+    for finished in (True, False):
+        account = Account()
+        writer = PageFileWriter(str(tmp_path / f"{finished}.pages"), SCHEMA, 1, account)
+        for _ in range(5):
+            writer.write(0, page(*range(2000)))
+            writer.write(1, page(*range(100)))
+        # Of partition 0 five blocks of two bytes a row were enough for a page.
+        assert 0 < account.reserved_bytes < 5 * 2000
+        writer.producer_done(finished)
+        assert account.reserved_bytes == 0
 
 
 def test_large_pages_do_not_wait(tmp_path: Path) -> None:
