@@ -29,21 +29,12 @@ static const QeKernels qe_kernels_v2 = QE_TABLE;
 #undef QE
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,bmi,bmi2")
-#endif
+#include "ground/native/avx2_on.h"
 #define QE(name) qe_##name##_v3
 #include "block_kernels_body.h"
 static const QeKernels qe_kernels_v3 = QE_TABLE;
 #undef QE
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "ground/native/avx2_off.h"
 #endif
 
 /* The loops for the instruction set of ground/dispatch. */

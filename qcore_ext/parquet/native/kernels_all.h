@@ -15,23 +15,14 @@ static const QpKernels qp_kernels_v2 = QP_TABLE("baseline");
 #undef QP
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma,popcnt,lzcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,bmi,bmi2,fma,popcnt,lzcnt")
-#endif
+#include "ground/native/avx2_on.h"
 #define QP_AVX2
 #define QP(name) name##_v3
 #include "kernels_body.h"
 static const QpKernels qp_kernels_v3 = QP_TABLE("x86-64-v3");
 #undef QP
 #undef QP_AVX2
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "ground/native/avx2_off.h"
 #endif
 
 /* The decoders for the instruction set of ground/dispatch. AVX-512 is no faster than AVX2 here. */
