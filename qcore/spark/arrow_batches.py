@@ -1,11 +1,11 @@
 """The rows of a DataFrame as Arrow batches that its tasks hand to Python.
 
 Spark's way is mapInArrow. It converts rows to Arrow in the JVM, and since version 4 adds up the bytes of all columns
-after each row. Then Python reads an Arrow stream. The way of Dataset.toArrow() is an RDD of serialized batches. It is
-not public but has been there since Spark 2.3: the same conversion without the sums. 6M rows of six numbers took 0.85 of
-the time, and 0.43 with a text among them. It limits the rows of a batch and not their bytes. So it is used with as many
-rows of fixed width as a batch may have bytes, and with 500 other rows: half a gigabyte if they have a megabyte each.
-DataFrames with binary columns are left to mapInArrow.
+after each row. Then Python reads an Arrow stream. The way of DataFrame.toArrow() is an RDD of serialized batches: the
+same conversion without the sums. 6M rows of six numbers took 0.85 of the time, and 0.43 with a text among them. It is
+not public; Spark 4.2 is the first that lets its caller choose the rows of a batch. Nothing limits the bytes of a batch.
+So it is used with as many rows of fixed width as a batch may have bytes, and with 500 other rows: half a gigabyte if
+they have a megabyte each. DataFrames with binary columns are left to mapInArrow.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def run_over_batches(
     if is_connect(df):
         return list(df.mapInArrow(work, result).collect())
     limit = int(df.sparkSession.conf.get(BATCH_ROWS_CONF))
-    found = batch_rdd(df, schema, rows_of_batch(schema, limit))
+    found = batch_rdd(df, rows_of_batch(schema, limit))
     if found is not None:
         rdd, message = found
         rows: list[Any] = rdd.mapPartitions(over_messages(work, message)).collect()
@@ -86,11 +86,11 @@ def run_over_batches(
     return list(df.mapInArrow(work, result).collect())
 
 
-def batch_rdd(df: Any, schema: pa.Schema, n_rows: int | None) -> tuple[Any, bytes] | None:
+def batch_rdd(df: Any, n_rows: int | None) -> tuple[Any, bytes] | None:
     """The RDD of a DataFrame's batches of up to `n_rows` as Arrow IPC messages, and the message of their schema.
 
     None: Spark's classes are not those that are expected, or batches need a limit of their bytes. That is so if n_rows
-    is None, and if the session has set such a limit and rows are not all of one width.
+    is None, and if the session has set such a limit.
     """
     if n_rows is None:
         return None
@@ -100,7 +100,7 @@ def batch_rdd(df: Any, schema: pa.Schema, n_rows: int | None) -> tuple[Any, byte
 
     session, frame = df.sparkSession, df._jdf
     try:
-        if row_bytes(schema) is None and session._jsparkSession.conf().contains(BATCH_BYTES_CONF):
+        if session._jsparkSession.conf().contains(BATCH_BYTES_CONF):
             return None
         zone = session.conf.get("spark.sql.session.timeZone")
         # Texts have offsets of 32 bits, here and below.

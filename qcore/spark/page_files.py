@@ -160,7 +160,7 @@ class PagesTable:
 
 def _batches(split: PageSplit, first: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while first:
-        yield first.pop()
+        yield first.pop(0)
     for page in split.pages[1:]:
         yield from _read(split, (page,))
 

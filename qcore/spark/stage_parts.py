@@ -70,7 +70,8 @@ class Limits:
     n_tasks : int
         Number of tasks that can run at once. A stage has at least as many partitions.
     broadcast_bytes : int
-        A build side of at most as many bytes is read by every task. Joins that cannot be partitioned always do so.
+        A build side of at most as many bytes in pages, and twice as many in memory, is read by every task. That of a
+        join that cannot be partitioned always is.
     driver_bytes : int
         A part that reads at most as many bytes of earlier stages runs in the driver process.
     partition_bytes : int

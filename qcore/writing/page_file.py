@@ -1,8 +1,8 @@
 """One file with the pages of all partitions of a task's output, one after another, and a list of them.
 
 Separate files for each pair of a task and a partition would be m × n files. A task therefore writes one file. Each page
-can be read alone. It is one or more blocks of rows (`qcore_ext.exchange.page_block`), or an Arrow IPC stream if rows
-have nested columns. The list of pages is not in the file: the task reports it. Files that no successful task reported
+can be read alone. It is one or more blocks of rows (`qcore_ext.exchange.page_block`), or Arrow IPC streams if rows have
+nested columns. The list of pages is not in the file: the task reports it. Files that no successful task reported
 are ignored.
 """
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 from qcore.errors import ExecutionError
 from qcore.expression.scalars import empty_batch
 from qcore.writing.file_sets import Producers, match_file_schema, writing
-from qcore.writing.page_layout import BYTE_NANOS, SAMPLE_ROWS_MIN, ipc_page, is_worth_compressing
+from qcore.writing.page_layout import BYTE_NANOS, SAMPLE_ROWS_MIN, ipc_stream, is_worth_compressing
 from qcore_ext.data.capsule import PyBatch
 from qcore_ext.data.schema import Schema
 from qcore_ext.exchange.page_block import block_of, can_block, checksum_of, compressed_block
@@ -179,16 +179,12 @@ class PageFileWriter:
 
     def write(self, partition: int, page: Any) -> None:
         """Append rows, an object with __arrow_c_array__. Any thread may call it."""
-        if not self._has_blocks:
-            self._write_ipc(partition, match_file_schema(pa.record_batch(page), self._schema, self._path))
-            return
-        if not isinstance(page, PyBatch) or page.schema != self._types:
-            page = PyBatch.from_arrow(match_file_schema(pa.record_batch(page), self._schema, self._path), None, True)
-        n_rows = len(page)
+        rows = self._in_schema(page)
+        n_rows = len(rows)
         if n_rows == 0:
             return
         with writing(self._path):
-            block = self._compress(block_of(page), n_rows)
+            block = self._block(rows, n_rows)
             if n_rows >= PAGE_ROWS_MIN or block.size >= PAGE_BYTES_MIN:
                 self._append(partition, [block], n_rows)
                 return
@@ -197,11 +193,21 @@ class PageFileWriter:
             for number in sorted(full):
                 self._append(number, full[number].blocks, full[number].n_rows)
 
-    def _compress(self, block: pa.Buffer, n_rows: int) -> pa.Buffer:
-        """The block as it is written."""
+    def _in_schema(self, page: Any) -> PyBatch | pa.RecordBatch:
+        """The rows in the schema of the file: a batch of the engine, or one of Arrow if columns are nested."""
+        if self._has_blocks and isinstance(page, PyBatch) and page.schema == self._types:
+            return page
+        batch = match_file_schema(pa.record_batch(page), self._schema, self._path)
+        return PyBatch.from_arrow(batch, None, True) if self._has_blocks else batch
+
+    def _block(self, rows: PyBatch | pa.RecordBatch, n_rows: int) -> pa.Buffer:
+        """The rows as they are written."""
+        block = block_of(rows) if self._has_blocks else ipc_stream(rows, bool(self._is_compressed))
         if self._is_compressed is None and n_rows >= SAMPLE_ROWS_MIN:
             self._is_compressed = is_worth_compressing(block, self._byte_nanos)
-        return compressed_block(block, pa.Codec("lz4").compress(block)) if self._is_compressed else block
+        if self._has_blocks and self._is_compressed:
+            return compressed_block(block, pa.Codec("lz4").compress(block))
+        return block
 
     def _hold(self, partition: int, block: pa.Buffer, n_rows: int) -> dict[int, _HeldBlocks]:
         """Keep a block for later. Returns what is to be written now, by partition."""
@@ -219,16 +225,6 @@ class PageFileWriter:
         else:
             return {}
         return full
-
-    def _write_ipc(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Write rows with nested columns, as Arrow IPC."""
-        if batch.num_rows == 0:
-            return
-        with writing(self._path):
-            page = ipc_page(batch, bool(self._is_compressed))
-            if self._is_compressed is None and batch.num_rows >= SAMPLE_ROWS_MIN:
-                self._is_compressed = is_worth_compressing(page, self._byte_nanos)
-            self._append(partition, [page], batch.num_rows)
 
     def _append(self, partition: int, blocks: Sequence[pa.Buffer], n_rows: int) -> None:
         """Write blocks of one partition as a page."""
@@ -340,7 +336,7 @@ def open_pages(
 def read_ipc_pages(path: str, n_bytes: int, pages: Sequence[Page]) -> list[pa.RecordBatch]:
     """Read pages of a page file whose rows have nested columns. Errors are those of open_pages()."""
     with _reading(path, n_bytes) as file:
-        return [_read_ipc_page(file, page) for page in pages]
+        return [batch for page in pages for batch in _read_ipc_page(file, page)]
 
 
 def read_bytes(path: str, n_bytes: int, page: Page) -> bytes:
@@ -396,10 +392,13 @@ def _read_bytes(file: int, page: Page) -> bytes:
     return data
 
 
-def _read_ipc_page(file: int, page: Page) -> pa.RecordBatch:
-    data = _read_bytes(file, page)
-    with pa.ipc.open_stream(pa.py_buffer(data), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
-        batch = reader.read_next_batch()
-    if batch.num_rows != page.n_rows:
-        raise OSError(f"the page at byte {page.offset} has {batch.num_rows} rows, and its task wrote {page.n_rows}")
-    return batch
+def _read_ipc_page(file: int, page: Page) -> list[pa.RecordBatch]:
+    source = pa.BufferReader(_read_bytes(file, page))
+    batches: list[pa.RecordBatch] = []
+    while source.tell() < page.n_bytes:
+        with pa.ipc.open_stream(source, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
+            batches += reader
+    n_rows = sum(batch.num_rows for batch in batches)
+    if n_rows != page.n_rows:
+        raise OSError(f"the page at byte {page.offset} has {n_rows} rows, and its task wrote {page.n_rows}")
+    return batches

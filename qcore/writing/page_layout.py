@@ -40,7 +40,7 @@ def narrow_type(type: pa.DataType) -> pa.DataType:
     return type
 
 
-def ipc_page(batch: pa.RecordBatch, is_compressed: bool) -> pa.Buffer:
+def ipc_stream(batch: pa.RecordBatch, is_compressed: bool) -> pa.Buffer:
     """Return a batch as an Arrow IPC stream."""
     schema = pa.schema([field.with_type(narrow_type(field.type)) for field in batch.schema])
     columns = [_laid_out(column, type_) for column, type_ in zip(batch.columns, schema.types, strict=True)]

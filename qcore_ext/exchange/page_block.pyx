@@ -1,6 +1,6 @@
 """Blocks of rows in page files: each column in few bytes, in the layout that the engine reads."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
@@ -13,7 +13,7 @@ from qcore_ext.data.load cimport column_load, column_load_narrow
 from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_I8, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_U64, PHYS_VIEW, CSchema, Schema, phys_width,
 )
-from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid
+from qcore_ext.ground.bitmap cimport bitmap_bytes, is_valid, qc_clear_missing
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
@@ -320,12 +320,12 @@ cdef char* write_dictionary(const ColumnPlan* plan, char* at, const char* end) n
     """The lengths and the bytes of the distinct texts. Returns the end."""
     cdef int64_t n = plan.dictionary.n
     cdef int64_t i
-    end_in_zeros((at + round_up(4 * n)))
+    end_in_zeros(at + round_up(4 * n))
     for i in range(n):
         (<uint32_t*> at)[i] = plan.dictionary.values[i].length
     at += round_up(4 * n)
     if plan.header.text_bytes > 0:
-        end_in_zeros((at + round_up(plan.header.text_bytes)))
+        end_in_zeros(at + round_up(plan.header.text_bytes))
     qe_write_texts(plan.dictionary.values, NULL, n, at, end)
     return at + round_up(plan.header.text_bytes)
 
@@ -349,7 +349,7 @@ cdef int write_column(
     if header.kind == KIND_NULLS:
         return 0
     if header.has_nulls:
-        end_in_zeros((at + bitmap_bytes(rows)))
+        end_in_zeros(at + bitmap_bytes(rows))
         at += bitmap_bytes(rows)
     if header.kind == KIND_NUMBERED:
         at = write_dictionary(plan, at, end)
@@ -578,20 +578,6 @@ cdef inline const char* parts_of(const Section* section) noexcept nogil:
     return section.at + (bitmap_bytes(section.n_rows) if section.header.has_nulls else 0)
 
 
-cdef void copy_bits(const uint8_t* bits, int64_t n, uint8_t* out, int64_t at) noexcept nogil:
-    """Clear those of the bits at..at+n of `out` that are 0 in `bits`."""
-    cdef int64_t i
-    if at & 7 == 0 and n >= 8:
-        memcpy(out + (at >> 3), bits, n >> 3)
-    else:
-        for i in range(n & ~(<int64_t> 7)):
-            if not is_valid(bits, i):
-                out[(at + i) >> 3] &= <uint8_t> ~(1 << ((at + i) & 7))
-    for i in range(n & ~(<int64_t> 7), n):
-        if not is_valid(bits, i):
-            out[(at + i) >> 3] &= <uint8_t> ~(1 << ((at + i) & 7))
-
-
 cdef int read_validity(
     const Section* sections, int64_t n_blocks, Column* column, MemoryAccount* account,
 ) except -1 nogil:
@@ -610,7 +596,7 @@ cdef int read_validity(
     memset(bits.data, 0xFF, bitmap_bytes(column.n_rows))
     for i in range(n_blocks):
         if sections[i].header.has_nulls:
-            copy_bits(<const uint8_t*> sections[i].at, sections[i].n_rows, <uint8_t*> bits.data, at)
+            qc_clear_missing(<uint8_t*> bits.data, at, <const uint8_t*> sections[i].at, 0, sections[i].n_rows)
         at += sections[i].n_rows
     return 0
 
@@ -626,6 +612,28 @@ cdef void fill_value(int64_t value, int width, int64_t n, char* out) noexcept no
         start += n_now
 
 
+cdef void read_integers(
+    const ColumnHeader* header, const char* at, int width, int64_t n, char* out,
+) noexcept nogil:
+    """Integers of `width` bytes."""
+    if header.width == 0:
+        fill_value(header.base, width, n, out)
+    else:
+        KERNELS.unpack[log_of(width)][log_of(header.width)](at, n, header.base, out)
+
+
+cdef void widen_integers(const ColumnHeader* header, const char* at, int64_t n, int64_t* out) noexcept nogil:
+    """Decimals of 64 bits in 128, where another block of the page has wider ones."""
+    cdef int64_t narrow[VECTOR_ROWS]
+    cdef int64_t start = 0
+    cdef int64_t n_now
+    while start < n:
+        n_now = min(<int64_t> VECTOR_ROWS, n - start)
+        read_integers(header, at + start * header.width, sizeof(int64_t), n_now, <char*> narrow)
+        simd_kernels().widen(narrow, n_now, out + 2 * start)
+        start += n_now
+
+
 cdef int read_values(
     const Section* sections, int64_t n_blocks, Column* column, MemoryAccount* account,
 ) except -1 nogil:
@@ -635,7 +643,7 @@ cdef int read_values(
     cdef const ColumnHeader* header
     cdef const char* at
     cdef char* out
-    cdef int64_t i, row, value
+    cdef int64_t i
     for i in range(n_blocks):
         is_plain |= sections[i].header.kind == KIND_PLAIN
     if column.type.phys == PHYS_I128 and not is_plain:
@@ -650,22 +658,9 @@ cdef int read_values(
         if header.kind == KIND_PLAIN:
             memcpy(out, at, sections[i].n_rows * width)
         elif width == 16:
-            for row in range(sections[i].n_rows):
-                value = header.base
-                if header.width == 1:
-                    value += (<const uint8_t*> at)[row]
-                elif header.width == 2:
-                    value += (<const uint16_t*> at)[row]
-                elif header.width == 4:
-                    value += (<const uint32_t*> at)[row]
-                elif header.width == 8:
-                    value += (<const int64_t*> at)[row]
-                (<int64_t*> out)[2 * row] = value
-                (<int64_t*> out)[2 * row + 1] = value >> 63
-        elif header.width == 0:
-            fill_value(header.base, width, sections[i].n_rows, out)
+            widen_integers(header, at, sections[i].n_rows, <int64_t*> out)
         else:
-            KERNELS.unpack[log_of(width)][log_of(header.width)](at, sections[i].n_rows, header.base, out)
+            read_integers(header, at, width, sections[i].n_rows, out)
         out += sections[i].n_rows * width
     return 0
 
@@ -683,11 +678,7 @@ cdef bint read_texts(const Section* section, StringView* out) noexcept nogil:
     cdef int64_t n, i
     while start < section.n_rows:
         n = min(<int64_t> VECTOR_ROWS, section.n_rows - start)
-        if header.width > 0:
-            KERNELS.unpack[2][log_of(header.width)](lengths + start * header.width, n, header.base, found)
-        else:
-            for i in range(n):
-                found[i] = <uint32_t> header.base
+        read_integers(header, lengths + start * header.width, sizeof(uint32_t), n, <char*> found)
         offsets[0] = 0
         for i in range(n):
             offsets[i + 1] = offsets[i] + (found[i] if is_valid(bits, start + i) else 0)

@@ -72,7 +72,7 @@ def test_rows_that_spark_computes_in_stages(way: str, spark: Any) -> None:
 
 def test_messages_are_the_way_of_this_spark(spark: Any) -> None:
     """Otherwise the tests above would compare mapInArrow with itself."""
-    found = batch_rdd(spark.range(3).selectExpr("'x' as s"), TEXT, 500)
+    found = batch_rdd(spark.range(3).selectExpr("'x' as s"), 500)
     assert found is not None
     assert pa.ipc.read_schema(pa.py_buffer(found[1])).types == [pa.string()]
 
@@ -86,7 +86,7 @@ def test_large_texts_also_have_offsets_of_32_bits(spark: Any, conf: Any) -> None
 
 def test_another_layout_is_an_error(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A schema that does not belong to the messages is found by the sizes of their buffers."""
-    found = batch_rdd(spark.range(0, 3000, 1, 1).selectExpr("concat('text ', id) as s"), TEXT, 500)
+    found = batch_rdd(spark.range(0, 3000, 1, 1).selectExpr("concat('text ', id) as s"), 500)
     assert found is not None
     other = pa.schema([("s", pa.large_string())]).serialize().to_pybytes()
     monkeypatch.setattr(arrow_batches, "batch_rdd", lambda *given: (found[0], other))
@@ -130,8 +130,9 @@ def test_a_limit_of_bytes_that_the_session_has(spark: Any, conf: Any) -> None:
     (first, *_) = run_over_batches(df, TEXT, row_counter(), BATCHES)
     assert first[0] == 500
     conf(BATCH_BYTES_CONF, "20000")
-    (first, *_) = run_over_batches(df, TEXT, row_counter(), BATCHES)
-    assert first[0] < 50
+    for rows, schema in ((df, TEXT), (spark.range(0, 9000, 1, 1), IDS)):
+        found = run_over_batches(rows, schema, row_counter(), BATCHES)
+        assert len(found) > 3, "20,000 bytes and a row more"
 
 
 def test_an_error_of_the_query_is_not_tried_again(spark: Any, tmp_path: Path) -> None:

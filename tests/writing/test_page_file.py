@@ -200,6 +200,24 @@ def test_small_pages_wait_for_others(held_bytes_max: int, n_pages: int, tmp_path
         assert sum(page.n_rows for page in held) == 100
 
 
+def test_nested_rows_wait_for_others_too(tmp_path: Path) -> None:
+    """A page has several Arrow IPC streams then, which come back in their order. The first is not compressed."""
+    rows = pa.record_batch({"n": range(9000), "l": pa.array([[i] * (i % 3) for i in range(9000)])})
+    sizes = []
+    for byte_nanos in (0.1, 100.0):
+        writer = page_writer(tmp_path / str(byte_nanos), rows.schema, byte_nanos=byte_nanos)
+        for start in range(0, 9000, 1500):
+            writer.write(0, rows.slice(start, 1500))
+            writer.write(1, rows.slice(start, 7))
+        file = written_file(writer)
+        assert [(page.partition, page.n_rows) for page in file.pages] == [(0, 9000), (1, 42)]
+        found = table_of(file, rows.schema)
+        assert found.slice(0, 9000).to_pylist() == rows.to_pylist()
+        assert found["n"].to_pylist()[9000:9014] == [*range(7), *range(1500, 1507)]
+        sizes.append(file.n_bytes)
+    assert sizes[1] < sizes[0]
+
+
 def test_blocks_that_wait_are_paid_for(tmp_path: Path) -> None:
     """Until they are written, or the file is given up."""
     for finished in (True, False):

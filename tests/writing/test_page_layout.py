@@ -7,7 +7,7 @@ from random import Random
 import pyarrow as pa
 from page_rows import engine_batch
 
-from qcore.writing.page_layout import ipc_page, is_worth_compressing, narrow_type
+from qcore.writing.page_layout import ipc_stream, is_worth_compressing, narrow_type
 from qcore_ext.exchange.page_block import block_of
 
 N = 8192
@@ -33,7 +33,7 @@ def test_compression_of_what_compresses_well() -> None:
     assert [is_worth_compressing(page, 16.0) for page in (repeated, halves, scattered)] == [True, True, False]
 
 
-def test_ipc_pages_of_nested_rows() -> None:
+def test_ipc_streams_of_nested_rows() -> None:
     """Also of slices. Short decimals have 8 bytes, texts have offsets."""
     rows = pa.record_batch(
         {
@@ -44,7 +44,7 @@ def test_ipc_pages_of_nested_rows() -> None:
     )
     for is_compressed in (False, True):
         for part in (rows, rows.slice(1), rows.slice(13, 2051), rows.slice(5, 0)):
-            read = pa.ipc.open_stream(ipc_page(part, is_compressed)).read_all()
+            read = pa.ipc.open_stream(ipc_stream(part, is_compressed)).read_all()
             assert read.schema.types[:2] == [pa.decimal64(12, 0), pa.string()]
             assert read.to_pylist() == part.to_pylist()
-    assert ipc_page(rows, True).size < ipc_page(rows, False).size
+    assert ipc_stream(rows, True).size < ipc_stream(rows, False).size
