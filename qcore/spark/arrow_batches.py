@@ -108,7 +108,7 @@ def batch_rdd(df: Any, n_rows: int | None) -> tuple[Any, bytes] | None:
         message = bytes(layout.serializeAsMessage())
         batches = frame.toArrowBatchRdd(n_rows, zone, True, False)
     except Py4JJavaError:
-        raise  # of the query: with adaptive execution some of its stages have run now
+        raise  # of the query: making the RDD runs some of its jobs, such as those of broadcasts
     except (Py4JError, TypeError, AttributeError):
         return None
     return RDD(batches.toJavaRDD(), session.sparkContext, NoOpSerializer()), message
