@@ -83,19 +83,29 @@ def hash_join(
     batch_rows: int | None = None,
     condition: Callable[[Any], Any] | None = None,
     after: Callable[[Account], list[Any]] = lambda memory: [],
+    build_columns: Sequence[str] | None = None,
+    counters: list[dict[str, Any]] | None = None,
 ) -> list[pa.RecordBatch]:
-    """The batches of a whole hash join, with all drivers running at once."""
+    """The batches of a whole hash join, with all drivers running at once. It returns all columns of the build side, or
+    the given ones. `counters` gets what each probe driver counted.
+    """
     memory = Account()
     bridge = JoinBridge(kind, drivers, drivers, condition is not None, build.schema, probe.schema)
-    output = output_of(kind, probe.column_names, build.column_names)
+    payload = build.column_names if build_columns is None else list(build_columns)
+    output = output_of(kind, probe.column_names, payload)
+    probes = []
     jobs: list[Callable[[], list[pa.RecordBatch]]] = []
     for part in split(build, drivers, batch_rows):
-        sink = HashBuild("build", memory, bridge, list(build_keys), build.column_names)
+        sink = HashBuild("build", memory, bridge, list(build_keys), payload)
         jobs.append(lambda sink=sink, part=part: run_chain([sink], part))
     for part in split(probe, drivers, batch_rows):
-        chain = [HashProbe("probe", memory, bridge, list(probe_keys), output, condition), *after(memory)]
+        probes.append(HashProbe("probe", memory, bridge, list(probe_keys), output, condition))
+        chain = [probes[-1], *after(memory)]
         jobs.append(lambda chain=chain, part=part: run_chain(chain, part))
-    return run_together(jobs)
+    batches = run_together(jobs)
+    if counters is not None:
+        counters += [operator.stats_snapshot() for operator in probes]
+    return batches
 
 
 def as_table(batches: list[pa.RecordBatch], expected: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ of a run and may be run any number of times. Operators that few plans have are i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -75,10 +75,26 @@ FLIPPED = {
 }
 
 
-def join_output(node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa.Schema) -> list[tuple[str, str, str]]:
-    """(side, column of that side, name in the output) for each output column of a join."""
-    sides = dict.fromkeys(probe.names, "probe") | dict.fromkeys(build.names, "build")
-    return [(sides.get(name, "mark"), name, name) for name in node.schema.names]
+def join_output(
+    node: p.HashJoin | p.NestedLoopJoin, probe: pa.Schema, build: pa.Schema, pairs: Iterable[tuple[str, str]]
+) -> list[tuple[str, str, str]]:
+    """(side, column of that side, name in the output) for each output column of a join. `pairs` are the probe side's
+    keys and the build side's.
+    """
+    sides = {name: ("probe", name) for name in probe.names} | {name: ("build", name) for name in build.names}
+    if node.kind == "inner":
+        # The build side's key is the probe row's own, so that the index need not have it.
+        for probe_key, build_key in pairs:
+            if _are_same_if_equal(probe.field(probe_key), build.field(build_key)):
+                sides[build_key] = "probe", probe_key
+    return [(*sides.get(name, ("mark", name)), name) for name in node.schema.names]
+
+
+def _are_same_if_equal(field: pa.Field, other: pa.Field) -> bool:
+    """Whether equal values of the two fields are the same value. Zeros and NaNs of floats are not."""
+    type_ = field.type
+    are_told_apart = pa.types.is_floating(type_) or pa.types.is_nested(type_) or pa.types.is_interval(type_)
+    return type_ == other.type and field.nullable == other.nullable and not are_told_apart
 
 
 def _stored_rows(scan: p.Scan) -> StoredRows | None:
@@ -502,7 +518,8 @@ class Lowering:
         all_keys = scan_keys(kind, probe, probe_keys or (), bridge)
         if all_keys is not None:
             self._scan_keys.setdefault(all_keys[0], []).append(all_keys[1])
-        output = join_output(node, probe.schema, build.schema)
+        key_pairs = list(zip(probe_keys or (), build_keys or (), strict=True))
+        output = join_output(node, probe.schema, build.schema, key_pairs)
         stored = [name for side, name, _ in output if side == "build"]
         condition = None
         if node.condition is not None:

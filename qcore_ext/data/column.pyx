@@ -98,6 +98,7 @@ cdef Buffer* compose_indices(
 cdef Column* take_with(
     Column* column, Column* base, const uint32_t* indices, int64_t n, Owner* indices_owner,
     const uint32_t* rows,       # IN, positions in `column`, by which its validity is gathered; or NULL
+    bint missing,               # some indices are NO_ROW
     MemoryAccount* account,
 ) except NULL nogil:
     """A DICTIONARY over base. A row is null if its index is NO_ROW or column.validity says so."""
@@ -108,7 +109,6 @@ cdef Column* take_with(
     cdef uint8_t* validity
     cdef int64_t i
     cdef bint own_nulls = rows != NULL and column.encoding == DICTIONARY and column.validity != NULL
-    cdef bint missing = n > 0 and index_max(indices, n) == <uint32_t> NO_ROW
     cdef bint done = False
     if n > 0 and base.n_rows == 0:
         return column_constant_null(&column.type, n)
@@ -167,6 +167,7 @@ cdef int columns_take(
     cdef Column* column
     cdef Buffer* composed = NULL
     cdef const uint32_t* composed_of = NULL
+    cdef bint missing = n > 0 and n_columns > 0 and index_max(indices, n) == <uint32_t> NO_ROW
     cdef bint done = False
     try:
         for i in range(n_columns):
@@ -199,10 +200,10 @@ cdef int columns_take(
                     composed = compose_indices(indices, n, column.indices, account)
                     composed_of = column.indices
                 out[i] = take_with(
-                    column, column.base, <uint32_t*> composed.data, n, <Owner*> composed, indices, account
+                    column, column.base, <uint32_t*> composed.data, n, <Owner*> composed, indices, missing, account
                 )
             else:
-                out[i] = take_with(column, column, indices, n, indices_owner, NULL, account)
+                out[i] = take_with(column, column, indices, n, indices_owner, NULL, missing, account)
             made = i + 1
         done = True
     finally:

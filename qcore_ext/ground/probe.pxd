@@ -14,10 +14,13 @@ cdef extern from "native/probe.h" nogil:
 
     ctypedef struct Slot "QcSlot":
         uint64_t key
-        Group group
+        Group group             # or, in the same bytes:
+        uint64_t value
 
     enum:
         LINE_SLOTS "QC_LINE_SLOTS"
+
+    uint64_t FREE_KEY "QC_FREE_KEY"
 
     ctypedef struct ProbeKernels:
         void (*codes)(
@@ -30,6 +33,6 @@ cdef extern from "native/probe.h" nogil:
         int64_t (*rank_fill)(RankWord* words, int64_t n_words, uint32_t rank) noexcept nogil
         void (*home_slots)(const uint64_t* keys, int64_t n, uint64_t mask, uint32_t* out) noexcept nogil
         int64_t (*line_slots)(
-            const Slot* slots, const uint64_t* keys, uint32_t* slot_numbers, int64_t n, uint8_t* flags,
-            uint8_t* pending, Group* groups,
+            const Slot* slots, bint of_values, const uint64_t* keys, uint32_t* slot_numbers, int64_t n,
+            uint8_t* flags, uint8_t* pending, Group* groups,
         ) noexcept nogil

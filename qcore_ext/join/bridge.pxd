@@ -62,9 +62,11 @@ cdef class JoinBridge:
     # driver's number as a worker of the build, or -2 if the build is lost.
     cdef int64_t deliver(
         self, ColumnStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
-        Account memory,
+        bint returns_keys, Account memory,
     ) except -1 nogil
-    cdef int begin_build(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil
+    cdef int begin_build(
+        self, const int32_t* key_columns, int32_t n_keys, bint returns_keys, Account memory,
+    ) except -1 nogil
     # Whether the build has begun, and the driver that began it should not wait for others' help.
     cdef bint is_small_build(self) noexcept nogil
     # Work on one item of the build, if it has begun. Returns False if there was none to claim.

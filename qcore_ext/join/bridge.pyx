@@ -15,9 +15,9 @@ from qcore_ext.ground.placement cimport qc_pause
 from qcore_ext.ground.wait_token cimport WaitToken, wait_set_add, wait_set_clear, wait_set_fire_all
 from qcore_ext.flow.barrier cimport Membership, barrier_is_empty, barrier_join, barrier_leave
 from qcore_ext.flow.operator cimport BLOCKED, FINISHED, YIELDED
-from qcore_ext.join.kind cimport returns_build_rows, join_kind_of, needs_no_groups
+from qcore_ext.join.kind cimport JOIN_INNER, returns_build_rows, join_kind_of, needs_no_groups
 from qcore_ext.join.build_state cimport TableBuild
-from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, JoinLookup, JoinTable
+from qcore_ext.join.table cimport INDEX_CODES, INDEX_RANKS, INDEX_VALUES, JoinLookup, JoinTable
 from qcore_ext.join.table_build cimport (
     WORK_ADVANCED, WORK_COMPLETE, WORK_NONE, table_build_free, table_build_has_work, table_build_new, table_build_take,
     table_build_work,
@@ -150,7 +150,7 @@ cdef class JoinBridge:
 
     cdef int64_t deliver(
         self, ColumnStore* store, CSchema* schema, bint null_key_seen, const int32_t* key_columns, int32_t n_keys,
-        Account memory,
+        bint returns_keys, Account memory,
     ) except -1 nogil:
         cdef bint lost
         cdef int64_t worker = -2
@@ -168,7 +168,7 @@ cdef class JoinBridge:
             owner_unref(<Owner*> store)
         elif worker == self.builders.n_members - 1:
             # All other build drivers have delivered, so only this driver uses the stores.
-            self.begin_build(key_columns, n_keys, memory)
+            self.begin_build(key_columns, n_keys, returns_keys, memory)
         return worker
 
     cdef int widen_stores(self, Account memory) except -1 nogil:
@@ -182,13 +182,17 @@ cdef class JoinBridge:
                 self.stores[i] = wider
         return 0
 
-    cdef int begin_build(self, const int32_t* key_columns, int32_t n_keys, Account memory) except -1 nogil:
+    cdef int begin_build(
+        self, const int32_t* key_columns, int32_t n_keys, bint returns_keys, Account memory,
+    ) except -1 nogil:
         cdef TableBuild* build
         cdef int64_t i
         self.widen_stores(memory)
         build = table_build_new(
             self.stores, self.n_stores, self.builders.n_members, key_columns, n_keys,
-            needs_no_groups(self.kind) and not self.has_condition, returns_build_rows(self.kind), memory.account
+            needs_no_groups(self.kind) and not self.has_condition,
+            self.kind == JOIN_INNER and not self.has_condition and not returns_keys,
+            returns_build_rows(self.kind), memory.account
         )
         for i in range(self.n_stores):
             self.stores[i] = NULL
@@ -250,7 +254,7 @@ cdef class JoinBridge:
         """Copy the data of key_bounds and index_kind, because the table belongs to the probe drivers."""
         cdef int32_t i
         self.published_index = table.index
-        if table.index != INDEX_RANKS and table.index != INDEX_CODES:
+        if table.index != INDEX_RANKS and table.index != INDEX_CODES and table.index != INDEX_VALUES:
             return 0
         if self.keys_changed(table):
             return 0

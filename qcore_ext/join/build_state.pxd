@@ -19,7 +19,7 @@ cdef enum BuildStepKind:
     STEP_END = 8                # the table is complete
 
 cdef enum:
-    STEPS_MAX = 12              # wide codes that repeat take the steps from COUNT to INSERT twice
+    STEPS_MAX = 12              # wide codes or values that repeat take the steps from COUNT to INSERT twice
     NO_POSITION = 0xFFFFFFFF
 
 
@@ -37,6 +37,12 @@ ctypedef struct BuildEntry:
     uint32_t position           # rank; for wide codes the high number; else, once inserted, its slot or NO_POSITION
 
 
+ctypedef struct ValueEntry:
+    # The same for an index of values, in an array of the same size.
+    uint64_t key                # code
+    uint64_t value
+
+
 ctypedef struct TableBuild:
     JoinTable* table            # owned; NULL once it was taken
     MemoryAccount* account      # owned
@@ -46,6 +52,7 @@ ctypedef struct TableBuild:
     ColumnStore* rows           # owned; all rows
     Column** keys               # owned array; borrowed key columns of the table; NULL without keys
     bint has_codes              # the types of the keys have codes
+    bint values_suffice         # probes need nothing else of a row than the columns that are not keys
     BuildStep steps[STEPS_MAX]  # constant once they began, but for the counts of items
     int64_t step                # atomic; the current one
     int64_t stripe_rows         # a multiple of VECTOR_ROWS
@@ -58,9 +65,9 @@ ctypedef struct TableBuild:
     int64_t n_partitions
     Buffer* counts              # owned; uint32 for each stripe and partition: its rows, then their next position
     int64_t* begins             # owned; first entry of each partition, and the end
-    Buffer* entries             # owned; BuildEntry of all rows with a key, by partition
+    Buffer* entries             # owned; BuildEntry or ValueEntry of all rows with a key, by partition
     int64_t* n_deferred         # owned; deferred entries of each partition
     int64_t* group_begins       # owned; position of the first row in the groups of each partition's slots
     int64_t n_groups            # atomic
-    int64_t n_repeated          # atomic; rows whose wide code has a slot already
+    int64_t n_repeated          # atomic; rows whose key has a slot already, of wide codes and values
     Column** ordered            # owned array, each owned; columns in the order of the groups; NULL before STEP_ORDER

@@ -54,6 +54,7 @@ cdef class HashBuild(Operator):
     cdef JoinBridge bridge
     cdef list key_names
     cdef list stored_names          # keys first; each column once
+    cdef bint returns_keys          # the join's output or condition needs a key column
     cdef int32_t n_keys
     cdef int32_t n_stored
     cdef int32_t* key_columns       # owned; for each key its position among the stored columns
@@ -77,6 +78,7 @@ cdef class HashBuild(Operator):
         bridge.join(&self.membership)
         self.key_names = list(key_names)
         self.stored_names = list(dict.fromkeys([*key_names, *payload_names]))
+        self.returns_keys = not set(self.key_names).isdisjoint(payload_names)
         self.n_keys = len(self.key_names)
         self.n_stored = len(self.stored_names)
         self.key_columns = <int32_t*> struct_new(self.n_keys * sizeof(int32_t) + 1)
@@ -266,7 +268,7 @@ cdef class HashBuild(Operator):
         n_rows = store.n_rows
         self.store = NULL
         self.worker = self.bridge.deliver(
-            store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.memory
+            store, self.stored_schema, self.null_key_seen, self.key_columns, self.n_keys, self.returns_keys, self.memory
         )
         self.release()
         if self.worker < 0 or (n_rows < HELPER_ROWS_MIN and self.worker < self.bridge.builders.n_members - 1):

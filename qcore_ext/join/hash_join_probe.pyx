@@ -1,6 +1,6 @@
 """The probe side of a hash join."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.compute.evaluator cimport Evaluator
@@ -30,11 +30,11 @@ from qcore_ext.join.kind cimport (
 from qcore_ext.join.output cimport JoinOutput, join_output, pair_columns
 from qcore_ext.join.pairs cimport (
     PairCursor, Pairs, group_pairs, mark_group, mark_rows, pairs_drop, pairs_trim, rows_trim, spread_misses,
-    unique_pairs,
+    unique_pairs, value_pairs,
 )
 from qcore_ext.join.table cimport (
-    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_NONE, INDEX_RANKS, INDEX_WIDE_CODES, JoinLookup, JoinTable,
-    join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_NONE, INDEX_RANKS, INDEX_VALUES, INDEX_WIDE_CODES, JoinLookup,
+    JoinTable,    join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
 )
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError
@@ -52,6 +52,7 @@ INDEX_TEXTS = {
     INDEX_RANKS: "ranks, as a bitmap over the range of keys is no larger than slots",
     INDEX_CODES: "slots of codes, as the keys together fit 64 bits and their range is wide",
     INDEX_WIDE_CODES: "slots of codes of up to 96 bits, as the keys together do not fit 64 bits",
+    INDEX_VALUES: "slots of codes with the row's other columns, as no key occurs twice and these fit 8 bytes",
     INDEX_HASHES: "slots of hashes, as the keys do not fit a code",
     INDEX_EVERY: "every build row, as there are no keys",
 }
@@ -368,7 +369,10 @@ cdef class HashProbe(Operator):
         if self.condition_compile is not None:
             return self.advance_with_condition(out)
         if returns_pairs(self.kind):
-            if self.find_pairs(keeps_probe(self.kind)) == 0:
+            if self.table.index == INDEX_VALUES:
+                if self.find_values() == 0:
+                    return False
+            elif self.find_pairs(keeps_probe(self.kind)) == 0:
                 return False
             if self.table.matched != NULL:
                 mark_rows(self.table.matched, <const uint32_t*> self.pairs.build_rows.data, self.pairs.n)
@@ -449,6 +453,27 @@ cdef class HashProbe(Operator):
                 self.vector_rows = 0
         return pairs.n
 
+    cdef int64_t find_values(self) except -1 nogil:
+        """Like find_pairs, for an index of values. The pairs are those of the whole batch."""
+        cdef Pairs* pairs = &self.pairs
+        cdef const uint32_t* rows
+        cdef int64_t n_selected = self.batch.n_selected
+        cdef int64_t n
+        if self.position >= n_selected:
+            return 0
+        pairs_drop(pairs)
+        pairs.capacity = n_selected
+        pairs.values = buffer_new(self.account, n_selected * sizeof(uint64_t))
+        pairs.probe_rows = buffer_new(self.account, n_selected * sizeof(uint32_t))
+        while self.position < n_selected:
+            rows = self.batch.selection + self.position if self.batch.selection != NULL else NULL
+            n = min(<int64_t> VECTOR_ROWS, n_selected - self.position)
+            self.find(rows, n)
+            value_pairs(&self.lookup, rows, self.position, n, pairs)
+            qc_check(pairs.n <= pairs.capacity, b"the pairs are within their buffers")
+            self.position += n
+        return pairs.n
+
     cdef int find(self, const uint32_t* rows, int64_t n) except -1 nogil:
         """Find the keys of the n rows from the position on."""
         # The filter is given up for some rows if it lets too many pass.
@@ -506,10 +531,15 @@ cdef class HashProbe(Operator):
         cdef bint whole = self.table.unique and pairs.n == self.batch.n_selected
         try:
             pairs_trim(pairs)
-            out[0] = self.columns.pairs(
-                self.batch, NULL if whole else pairs.probe_rows, self.table, pairs.build_rows, pairs.some_missing,
-                pairs.n
-            )
+            if pairs.values != NULL:
+                out[0] = self.columns.value_pairs(
+                    self.batch, NULL if whole else pairs.probe_rows, self.table, pairs.values, pairs.n
+                )
+            else:
+                out[0] = self.columns.pairs(
+                    self.batch, NULL if whole else pairs.probe_rows, self.table, pairs.build_rows,
+                    pairs.some_missing, pairs.n
+                )
         finally:
             pairs_drop(pairs)
         return True

@@ -11,6 +11,12 @@ from qcore_ext.ground.probe cimport Slot
 from qcore_ext.rows.perfect_hash cimport PerfectHash
 
 
+cdef enum:
+    # With 30K and 60K keys a row takes as long by the hash as in slots, with 125K a tenth longer: it reads three lines
+    # of the second-level cache, and in slots one.
+    HASHED_ROWS_MAX = 16384
+
+
 ctypedef struct HashedKeys:
     PerfectHash hash            # the number of a key is the start of its group
     Buffer* buffer              # owned; has words and counts

@@ -10,9 +10,6 @@ from qcore_ext.ground.probe cimport Slot
 from qcore_ext.rows.perfect_hash cimport perfect_hash_free, perfect_hash_make, perfect_hash_note
 
 cdef enum:
-    # With 30K and 60K keys a row takes as long by the hash as in slots, with 125K a tenth longer: it reads three lines
-    # of the second-level cache, and in slots one.
-    HASHED_ROWS_MAX = 16384
     BYTES_A_ROW = 16            # of words, counts, and what perfect_hash_make is told of numbers without a key
     SHARE_LEFT = 4              # at most a quarter of the memory that is left: a join runs without a hash
 

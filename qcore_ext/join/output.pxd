@@ -39,10 +39,15 @@ cdef class JoinOutput:
         self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* build_rows, bint some_missing,
         int64_t n,
     ) except NULL nogil
+    # The same for an index of values: `values` are the slot values of the build rows.
+    cdef Batch* value_pairs(
+        self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* values, int64_t n,
+    ) except NULL nogil
     # The rows selection[0..n) of the batch, or its selected rows if `selection` is NULL. `marks` is the mark column,
     # with a value for each row of the batch; NULL if there is none.
     cdef Batch* rows(self, Batch* probe, Buffer* selection, int64_t n, Column* marks) except NULL nogil
     cdef int take_probe(self, Batch* out, Batch* probe, Buffer* rows, int64_t n) except -1 nogil
+    cdef int take_values(self, Batch* out, const JoinTable* table, Buffer* values, int64_t n) except -1 nogil
     cdef int take_build(
         self, Batch* out, const JoinTable* table, Buffer* rows, bint some_missing, int64_t n,
     ) except -1 nogil

@@ -1,6 +1,6 @@
 """Output batches of a join: columns of the probe batch and of the build side, with row numbers as indices."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
@@ -8,7 +8,7 @@ from qcore_ext.data.column cimport (
     DICTIONARY, NO_ROW, Column, column_constant_null, column_new, column_ref, columns_take,
 )
 from qcore_ext.data.schema cimport (
-    PHYS_BOOL, TYPE_BOOL, DataType, Schema, schema_copy_field, schema_index, schema_new, schema_set_field,
+    PHYS_BOOL, TYPE_BOOL, DataType, Schema, phys_width, schema_copy_field, schema_index, schema_new, schema_set_field,
 )
 from qcore_ext.ground.bitmap cimport bit_clear, bitmap_bytes
 from qcore_ext.ground.check cimport qc_check_rows
@@ -16,6 +16,7 @@ from qcore_ext.ground.memory cimport (
     Buffer, MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.join.kind cimport returns_build_rows, keeps_probe
+from qcore_ext.join.slot_values cimport slot_values_unpack
 from qcore_ext.join.table cimport JoinTable
 
 from qcore_ext.ground.status import PlanError
@@ -45,6 +46,45 @@ cdef class JoinOutput:
             if not done:
                 batch_unref(out)
         return out
+
+    cdef Batch* value_pairs(
+        self, Batch* probe, Buffer* probe_rows, const JoinTable* table, Buffer* values, int64_t n,
+    ) except NULL nogil:
+        cdef Batch* out = batch_new(self.schema, n)
+        cdef bint done = False
+        try:
+            self.take_probe(out, probe, probe_rows, n)
+            self.take_values(out, table, values, n)
+            done = True
+        finally:
+            if not done:
+                batch_unref(out)
+        return out
+
+    cdef int take_values(self, Batch* out, const JoinTable* table, Buffer* values, int64_t n) except -1 nogil:
+        cdef const DataType* type
+        cdef Column* column
+        cdef Buffer* narrow
+        cdef int32_t i
+        cdef int width
+        for i in range(self.n_columns):
+            if self.columns[i].side != SIDE_BUILD:
+                continue
+            type = &self.schema.fields[i].type
+            width = phys_width(type.phys)
+            column = column_new(type, n)
+            out.columns[i] = column
+            if width == 8:
+                column.values_owner = owner_ref(<Owner*> values)
+                column.values = values.data
+            else:
+                narrow = buffer_new(self.account, n * width)
+                column.values_owner = <Owner*> narrow
+                column.values = narrow.data
+                slot_values_unpack(
+                    <const uint64_t*> values.data, n, table.value_shifts[self.columns[i].position], width, narrow.data
+                )
+        return 0
 
     cdef int take_probe(self, Batch* out, Batch* probe, Buffer* rows, int64_t n) except -1 nogil:
         cdef Column** columns = self.scratch

@@ -9,7 +9,8 @@ from qcore_ext.join.table cimport JoinLookup, JoinTable
 ctypedef struct Pairs:
     # Pairs for the next output batch.
     Buffer* probe_rows          # owned
-    Buffer* build_rows          # owned
+    Buffer* build_rows          # owned; NULL for an index of values
+    Buffer* values              # owned; slot values of the build rows, for an index of values
     int64_t n
     int64_t capacity
     bint some_missing           # build_rows has NO_ROW
@@ -37,6 +38,10 @@ cdef void unique_pairs(
 cdef void group_pairs(
     const JoinTable* table, const JoinLookup* lookup, const uint32_t* rows, int64_t start, PairCursor* cursor,
     Pairs* pairs,
+) noexcept nogil
+# Write one pair for each hit of n rows, with the slot's value.
+cdef void value_pairs(
+    const JoinLookup* lookup, const uint32_t* rows, int64_t start, int64_t n, Pairs* pairs,
 ) noexcept nogil
 # Make all n rows of the vector hits. Rows that missed get an empty group.
 cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil

@@ -1,6 +1,6 @@
 """Pairs of probe and build rows, made of the hits of a lookup."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport NO_ROW
@@ -13,13 +13,13 @@ from qcore_ext.join.table cimport JoinLookup, JoinTable, group_row
 cdef void pairs_drop(Pairs* pairs) noexcept nogil:
     buffer_unref(pairs.probe_rows)
     buffer_unref(pairs.build_rows)
+    buffer_unref(pairs.values)
     memset(pairs, 0, sizeof(Pairs))
 
 
-cdef int rows_trim(Buffer** buffer, int64_t n) except -1 nogil:
+cdef int buffer_trim(Buffer** buffer, int64_t size) except -1 nogil:
     cdef Buffer* smaller
-    cdef int64_t size = n * 4
-    if size * 4 > buffer[0].size or buffer[0].size <= 4096:
+    if buffer[0] == NULL or size * 4 > buffer[0].size or buffer[0].size <= 4096:
         return 0
     smaller = buffer_new(buffer[0].account, size)
     memcpy(smaller.data, buffer[0].data, size)
@@ -28,10 +28,25 @@ cdef int rows_trim(Buffer** buffer, int64_t n) except -1 nogil:
     return 0
 
 
+cdef int rows_trim(Buffer** rows, int64_t n) except -1 nogil:
+    return buffer_trim(rows, n * sizeof(uint32_t))
+
+
 cdef int pairs_trim(Pairs* pairs) except -1 nogil:
     rows_trim(&pairs.probe_rows, pairs.n)
     rows_trim(&pairs.build_rows, pairs.n)
-    return 0
+    return buffer_trim(&pairs.values, pairs.n * sizeof(uint64_t))
+
+
+cdef inline void hit_rows(const JoinLookup* lookup, const uint32_t* rows, int64_t start, uint32_t* out) noexcept nogil:
+    cdef const uint32_t* hits = lookup.hits
+    cdef int64_t i
+    if rows != NULL:
+        for i in range(lookup.n_hits):
+            out[i] = rows[hits[i]]
+    else:
+        for i in range(lookup.n_hits):
+            out[i] = <uint32_t> start + hits[i]
 
 
 cdef void unique_pairs(
@@ -39,17 +54,11 @@ cdef void unique_pairs(
     uint32_t* probe_rows,       # OUT
     uint32_t* build_rows,       # OUT
 ) noexcept nogil:
-    cdef const uint32_t* hits = lookup.hits
     cdef const uint32_t* starts = lookup.starts
     cdef const uint32_t* group_rows = table.group_rows
     cdef int64_t n = lookup.n_hits
     cdef int64_t i
-    if rows != NULL:
-        for i in range(n):
-            probe_rows[i] = rows[hits[i]]
-    else:
-        for i in range(n):
-            probe_rows[i] = <uint32_t> start + hits[i]
+    hit_rows(lookup, rows, start, probe_rows)
     if group_rows != NULL:
         for i in range(n):
             build_rows[i] = group_rows[starts[i]]
@@ -57,6 +66,22 @@ cdef void unique_pairs(
         for i in range(n):
             build_rows[i] = starts[i]
     qc_check_rows(build_rows, n, table.n_rows, b"a pair's build row is a row of the table")
+
+
+cdef void value_pairs(
+    const JoinLookup* lookup, const uint32_t* rows, int64_t start, int64_t n, Pairs* pairs,
+) noexcept nogil:
+    cdef const uint64_t* given = lookup.values
+    cdef const uint32_t* hits = lookup.hits
+    cdef uint64_t* values = <uint64_t*> pairs.values.data + pairs.n
+    cdef int64_t i
+    hit_rows(lookup, rows, start, <uint32_t*> pairs.probe_rows.data + pairs.n)
+    if lookup.n_hits == n:
+        memcpy(values, given, n * sizeof(uint64_t))
+    else:
+        for i in range(lookup.n_hits):
+            values[i] = given[hits[i]]
+    pairs.n += lookup.n_hits
 
 
 cdef void spread_misses(const JoinTable* table, JoinLookup* lookup, int64_t n) noexcept nogil:

@@ -2,28 +2,31 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from qcore_ext.ground.atomic cimport qc_fetch_add
+from qcore_ext.ground.atomic cimport qc_fetch_add, qc_load
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport CHECK_ROWS, MemoryAccount, account_check, bytes_fill, struct_new
 from qcore_ext.ground.prefetch cimport PREFETCH_ROWS, qc_prefetch_write
-from qcore_ext.ground.probe cimport LINE_SLOTS, Slot
+from qcore_ext.ground.probe cimport FREE_KEY, LINE_SLOTS, Slot
 from qcore_ext.data.column cimport VECTOR_ROWS
-from qcore_ext.join.build_state cimport NO_POSITION, BuildEntry, TableBuild
+from qcore_ext.join.build_state cimport NO_POSITION, BuildEntry, TableBuild, ValueEntry
 from qcore_ext.join.key_codes cimport key_codes_wide
 from qcore_ext.join.key_compare cimport rows_equal
 from qcore_ext.join.table cimport (
-    INDEX_HASHES, INDEX_WIDE_CODES, JoinLookup, JoinTable, find_first_slots, join_lookup_load,
+    FILTER_HASHES, INDEX_HASHES, INDEX_VALUES, INDEX_WIDE_CODES, JoinLookup, JoinTable, find_first_slots,
+    join_lookup_load,
 )
 
 
 cdef void add_to_filter(JoinTable* table, uint32_t* numbers, int64_t n) noexcept nogil:
-    """Set the bits of the numbers. Then make slots of them. Other partitions' bits are in other words."""
+    """Set the bits of hashes. Then make slots of them. Other partitions' bits are in other words."""
     cdef uint32_t* filter = table.filter
+    cdef uint32_t filter_mask = <uint32_t> table.filter_mask
     cdef uint32_t mask = <uint32_t> table.slot_mask
     cdef int64_t i
     for i in range(n):
-        qc_check(numbers[i] <= table.filter_mask, b"a key's bit is one of the bits of the filter")
-        filter[numbers[i] >> 5] |= (<uint32_t> 1) << (numbers[i] & 31)
+        filter[(numbers[i] & filter_mask) >> 5] |= (<uint32_t> 1) << (numbers[i] & 31) | (
+            <uint32_t> 1 << (numbers[i] >> 27)
+        )
         numbers[i] &= mask
 
 
@@ -94,6 +97,34 @@ cdef int64_t insert_wide_entries(
     return n_repeated
 
 
+cdef int64_t insert_values(
+    const JoinTable* table, const ValueEntry* entries, const uint32_t* homes, int64_t n, uint64_t end,
+    ValueEntry* deferred, int64_t* n_deferred,
+) noexcept nogil:
+    """Insert the entries. Returns the number of those whose key has a slot already. Deferred entries are put one after
+    the other; they may take the places of entries that were read.
+    """
+    cdef Slot* slots = table.slots
+    cdef int64_t n_repeated = 0
+    cdef int64_t i
+    cdef uint64_t at
+    for i in range(n):
+        if i + PREFETCH_ROWS < n:
+            qc_prefetch_write(&slots[homes[i + PREFETCH_ROWS]])
+        at = homes[i] & ~(<uint64_t> LINE_SLOTS - 1)
+        while at < end and slots[at].key != FREE_KEY and slots[at].key != entries[i].key:
+            at += 1
+        if at == end:
+            deferred[n_deferred[0]] = entries[i]
+            n_deferred[0] += 1
+        elif slots[at].key != FREE_KEY:
+            n_repeated += 1
+        else:
+            slots[at].key = entries[i].key
+            slots[at].value = entries[i].value
+    return n_repeated
+
+
 cdef int insert_partition(
     TableBuild* build, int64_t partition, JoinLookup* lookup, MemoryAccount* account,
 ) except -1 nogil:
@@ -108,24 +139,33 @@ cdef int insert_partition(
     cdef int64_t n, i
     cdef bint hashed = table.index == INDEX_HASHES
     cdef bint wide = table.index == INDEX_WIDE_CODES
+    cdef bint of_values = table.index == INDEX_VALUES
+    if of_values and qc_load(&build.n_repeated) > 0:
+        return 0                    # another index will be built
     qc_check(end <= table.slot_mask + 1, b"the slots of a partition are slots of the table")
-    bytes_fill(&table.slots[first], 0, <int64_t> ((end - first) * sizeof(Slot)), account)
+    # FREE_KEY, or no rows.
+    bytes_fill(&table.slots[first], 0xFF if of_values else 0, <int64_t> ((end - first) * sizeof(Slot)), account)
     while at < last:
         n = min(<int64_t> VECTOR_ROWS, last - at)
         account_check(account)
         for i in range(n):
             lookup.codes[i] = entries[at + i].key
         if table.filter != NULL:
-            find_first_slots(lookup.codes, n, table.filter_mask, hashed, lookup.slot_numbers)
+            find_first_slots(lookup.codes, n, FILTER_HASHES, hashed, lookup.slot_numbers)
             add_to_filter(table, lookup.slot_numbers, n)
         else:
             find_first_slots(lookup.codes, n, table.slot_mask, hashed, lookup.slot_numbers)
-        if wide:
+        if of_values:
+            found += insert_values(
+                table, <const ValueEntry*> entries + at, lookup.slot_numbers, n, end,
+                <ValueEntry*> entries + build.begins[partition], n_deferred
+            )
+        elif wide:
             found += insert_wide_entries(table, entries + at, lookup.slot_numbers, n, end, n_deferred)
         else:
             found += insert_entries(table, entries + at, lookup.slot_numbers, n, end, n_deferred)
         at += n
-    if wide:
+    if wide or of_values:
         qc_fetch_add(&build.n_repeated, found)
     else:
         qc_fetch_add(&build.n_groups, found)
@@ -173,6 +213,31 @@ cdef int insert_deferred(TableBuild* build, JoinLookup* lookup, MemoryAccount* a
             else:
                 slots[at].group.count += 1
             entries[i].position = <uint32_t> at
+    return 0
+
+
+cdef int insert_deferred_values(TableBuild* build, MemoryAccount* account) except -1 nogil:
+    cdef const JoinTable* table = build.table
+    cdef const ValueEntry* entries = <const ValueEntry*> build.entries.data
+    cdef Slot* slots = table.slots
+    cdef uint32_t home
+    cdef int64_t partition, i
+    cdef uint64_t at
+    if build.n_repeated > 0:
+        return 0
+    for partition in range(build.n_partitions):
+        if build.n_deferred[partition] > 0:
+            account_check(account)
+        for i in range(build.begins[partition], build.begins[partition] + build.n_deferred[partition]):
+            find_first_slots(&entries[i].key, 1, table.slot_mask, False, &home)
+            at = home & ~(<uint64_t> LINE_SLOTS - 1)
+            while slots[at].key != FREE_KEY and slots[at].key != entries[i].key:
+                at = (at + 1) & table.slot_mask
+            if slots[at].key != FREE_KEY:
+                build.n_repeated += 1
+                return 0
+            slots[at].key = entries[i].key
+            slots[at].value = entries[i].value
     return 0
 
 

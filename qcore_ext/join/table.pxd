@@ -3,6 +3,7 @@
 The drivers of the build side build it (table_build), then any number of drivers read it. The index is one of
 - ranks: keys whose codes have a small range (rank_bitmap), such as most primary keys;
 - codes: open addressing over the 64-bit codes of keys (key_codes), a cache line of slots at a time;
+- values: the same, but a slot has the other columns of the row that has the key, if they fit 8 bytes (slot_values);
 - wide codes: the same over codes of up to 96 bits, if no key occurs twice or only its occurrence counts;
 - hashes: open addressing over 64-bit hashes, with a comparison of keys, for strings, wide decimals and many wide keys.
 
@@ -19,6 +20,12 @@ from qcore_ext.ground.probe cimport Group, RankWord, Slot
 from qcore_ext.join.key_codes cimport KeyCoder
 from qcore_ext.join.hashed_keys cimport HashedKeys
 
+cdef enum:
+    # find_first_slots with this mask gives the hashes of keys for the filter. The bits of filter_mask but the lowest 5
+    # choose the word, the lowest 5 and the highest 5 the bits. The lowest bits are also the home slot.
+    FILTER_HASHES = 0xFFFFFFFF
+
+
 cpdef enum IndexKind:
     INDEX_NONE = 0              # no row has a key, so there are no matches
     INDEX_RANKS = 1
@@ -26,6 +33,7 @@ cpdef enum IndexKind:
     INDEX_HASHES = 3
     INDEX_EVERY = 4             # nested-loop join: all rows are one group that matches each probe row
     INDEX_WIDE_CODES = 5        # a slot's count is the high number of its code
+    INDEX_VALUES = 6            # slots of codes have values instead of groups; no key occurs twice
 
 
 ctypedef struct JoinTable:
@@ -40,14 +48,15 @@ ctypedef struct JoinTable:
     bint unique                 # no key occurs twice
     int64_t n_groups            # different keys; not set if existence_only
     bint existence_only         # the table knows whether a key occurs, but not its rows
-    KeyCoder coder              # for ranks, codes and wide codes
+    KeyCoder coder              # for ranks, codes, values and wide codes
     Buffer* index_buffer        # owned; has the words or the slots
     RankWord* words
     Slot* slots
+    int32_t* value_shifts       # owned; of each column that is not a key: its first bit in a slot's value; else NULL
     uint64_t slot_mask          # number of slots minus one
     Buffer* filter_buffer       # owned; has filter
-    uint32_t* filter            # several bits a slot: the first slots of the keys, more finely. NULL if not useful
-    uint64_t filter_mask        # number of its bits minus one
+    uint32_t* filter            # several bits a slot, two of one word for each key. NULL if not useful
+    uint64_t filter_mask        # number of its bits minus one; at most 27 of a hash's 32 bits
     Buffer* starts_buffer       # owned; has group_starts
     uint32_t* group_starts      # for ranks that are not unique: the start of each rank's group, and the last one's end
     Buffer* rows_buffer         # owned; has group_rows
@@ -81,6 +90,7 @@ ctypedef struct JoinLookup:
     uint32_t* high_codes        # the high numbers of wide codes
     uint32_t* slot_numbers      # the slot of each row's key if its flag is 1
     Group* groups               # the group of each row's slot; valid if the row's flag is 1
+    uint64_t* values            # the same memory: of an index of values, the value of each row's slot
     uint8_t* flags              # 1 if the row's key occurs
     uint8_t* valid              # 1 if the row has no null key
     bint some_null

@@ -13,7 +13,7 @@ from qcore_ext.ground.memory cimport (
     MemoryAccount, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.dispatch cimport probe_kernels, simd_kernels
-from qcore_ext.ground.probe cimport Group, Slot
+from qcore_ext.ground.probe cimport FREE_KEY, Group, Slot
 from qcore_ext.join.key_codes cimport key_coder_free, key_codes, key_codes_wide, rows_without_null
 from qcore_ext.join.key_compare cimport keys_compare, keys_equal
 from qcore_ext.join.hashed_keys cimport hashed_keys_free, hashed_keys_make, hashed_keys_note
@@ -34,6 +34,7 @@ cdef void join_table_free(Owner* self) noexcept nogil:
             column_unref(table.columns[i])
     struct_free(table.columns)
     struct_free(table.key_columns)
+    struct_free(table.value_shifts)
     key_coder_free(&table.coder)
     buffer_unref(table.index_buffer)
     buffer_unref(table.filter_buffer)
@@ -67,6 +68,7 @@ cdef int join_lookup_open(JoinLookup* lookup, int32_t n_keys, MemoryAccount* acc
     lookup.codes = <uint64_t*> at
     at += (n + 16) * 8
     lookup.groups = <Group*> at
+    lookup.values = <uint64_t*> at
     at += (n + 16) * 8
     lookup.passed_codes = <uint64_t*> at
     at += (n + 16) * 8
@@ -162,9 +164,12 @@ cdef void find_first_slots(
 
 
 cdef void walk_slots(
-    const Slot* slots, uint64_t mask, const uint64_t* keys, const uint32_t* pending, int64_t n_pending,
+    const JoinTable* table, const uint64_t* keys, const uint32_t* pending, int64_t n_pending,
     uint32_t* slot_numbers, uint8_t* flags, Group* groups,
 ) noexcept nogil:
+    cdef const Slot* slots = table.slots
+    cdef uint64_t mask = table.slot_mask
+    cdef bint of_values = table.index == INDEX_VALUES
     cdef int64_t i, at
     cdef uint64_t slot
     for i in range(n_pending):
@@ -172,7 +177,7 @@ cdef void walk_slots(
         slot = slot_numbers[at]
         while True:
             slot = (slot + 1) & mask
-            if slots[slot].group.count == 0:
+            if (slots[slot].key == FREE_KEY) if of_values else (slots[slot].group.count == 0):
                 break
             if slots[slot].key == keys[at]:
                 slot_numbers[at] = <uint32_t> slot
@@ -181,10 +186,28 @@ cdef void walk_slots(
                 break
 
 
-cdef void test_filter(const uint32_t* filter, const uint32_t* numbers, int64_t n, uint8_t* flags) noexcept nogil:
+cdef void test_filter(
+    const uint32_t* filter, uint32_t mask, const uint32_t* hashes, int64_t n, uint8_t* flags,
+) noexcept nogil:
     cdef int64_t i
+    cdef uint32_t word
     for i in range(n):
-        flags[i] &= <uint8_t> (filter[numbers[i] >> 5] >> (numbers[i] & 31))
+        word = filter[(hashes[i] & mask) >> 5]
+        flags[i] &= <uint8_t> ((word >> (hashes[i] & 31)) & (word >> (hashes[i] >> 27)))
+
+
+cdef void search_slots(
+    const JoinTable* table, const uint64_t* keys, uint32_t* slot_numbers, int64_t n, uint8_t* flags, Group* groups,
+    uint32_t* scratch,
+) noexcept nogil:
+    """Find each flagged key from its home slot on. `scratch` has space for n rows."""
+    cdef uint8_t pending[VECTOR_ROWS]
+    cdef int64_t n_pending
+    if probe_kernels().line_slots(
+        table.slots, table.index == INDEX_VALUES, keys, slot_numbers, n, flags, pending, groups
+    ) > 0:
+        n_pending = simd_kernels().mask_rows(pending, n, 0, scratch)
+        walk_slots(table, keys, scratch, n_pending, slot_numbers, flags, groups)
 
 
 cdef bint find_passed(const JoinTable* table, JoinLookup* lookup, int64_t n, bint mixed) noexcept nogil:
@@ -192,31 +215,23 @@ cdef bint find_passed(const JoinTable* table, JoinLookup* lookup, int64_t n, bin
 
     Returns False if these are so many that they are not worth separating. The flags are then still to be found.
     """
-    cdef const Slot* slots = table.slots
-    cdef uint64_t mask = table.slot_mask
     cdef uint64_t* codes = lookup.passed_codes
     cdef uint32_t* numbers = lookup.passed_slots
     cdef uint32_t* passed = lookup.passed
     cdef uint8_t* flags = lookup.passed_flags
-    cdef uint8_t pending[VECTOR_ROWS]
-    cdef int64_t n_passed, n_pending, j
-    find_first_slots(lookup.codes, n, table.filter_mask, mixed, lookup.slot_numbers)
-    qc_check_rows(
-        lookup.slot_numbers, n, <int64_t> table.filter_mask + 1, b"a key's bit is one of the bits of the filter"
-    )
-    test_filter(table.filter, lookup.slot_numbers, n, lookup.flags)
+    cdef int64_t n_passed, j
+    find_first_slots(lookup.codes, n, FILTER_HASHES, mixed, lookup.slot_numbers)
+    test_filter(table.filter, <uint32_t> table.filter_mask, lookup.slot_numbers, n, lookup.flags)
     n_passed = simd_kernels().mask_rows(lookup.flags, n, 0, passed)
     if n_passed * FILTER_SHARE > n:
         lookup.rows_unfiltered = UNFILTERED_ROWS
         return False
     for j in range(n_passed):
         codes[j] = lookup.codes[passed[j]]
-        numbers[j] = <uint32_t> (lookup.slot_numbers[passed[j]] & mask)
+        numbers[j] = <uint32_t> (lookup.slot_numbers[passed[j]] & table.slot_mask)
     memset(flags, 1, n_passed)
-    if probe_kernels().line_slots(slots, codes, numbers, n_passed, flags, pending, lookup.passed_groups) > 0:
-        # The array of hits is not used yet. It holds the rows whose slot is not found.
-        n_pending = simd_kernels().mask_rows(pending, n_passed, 0, lookup.hits)
-        walk_slots(slots, mask, codes, lookup.hits, n_pending, numbers, flags, lookup.passed_groups)
+    # The array of hits is not used yet.
+    search_slots(table, codes, numbers, n_passed, flags, lookup.passed_groups, lookup.hits)
     for j in range(n_passed):
         lookup.flags[passed[j]] = flags[j]
         lookup.groups[passed[j]] = lookup.passed_groups[j]
@@ -225,8 +240,6 @@ cdef bint find_passed(const JoinTable* table, JoinLookup* lookup, int64_t n, bin
 
 
 cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint mixed) noexcept nogil:
-    cdef uint8_t pending[VECTOR_ROWS]
-    cdef int64_t n_pending
     if table.filter != NULL:
         if lookup.rows_unfiltered > 0:
             lookup.rows_unfiltered -= n
@@ -236,15 +249,7 @@ cdef void find_slots(const JoinTable* table, JoinLookup* lookup, int64_t n, bint
     qc_check_rows(
         lookup.slot_numbers, n, <int64_t> table.slot_mask + 1, b"a key's home slot is one of the slots of the table"
     )
-    if probe_kernels().line_slots(
-        table.slots, lookup.codes, lookup.slot_numbers, n, lookup.flags, pending, lookup.groups
-    ) > 0:
-        # The array of hits is not used yet. It holds the rows whose slot is not found.
-        n_pending = simd_kernels().mask_rows(pending, n, 0, lookup.hits)
-        walk_slots(
-            table.slots, table.slot_mask, lookup.codes, lookup.hits, n_pending, lookup.slot_numbers, lookup.flags,
-            lookup.groups
-        )
+    search_slots(table, lookup.codes, lookup.slot_numbers, n, lookup.flags, lookup.groups, lookup.hits)
 
 
 cdef int find_codes(const JoinTable* table, JoinLookup* lookup, int64_t n) except -1 nogil:
@@ -371,6 +376,8 @@ cdef int join_table_find(
         key_codes(&table.coder, lookup.keys, n, lookup.codes, lookup.flags)
         if table.index == INDEX_RANKS:
             probe_kernels().rank_test(table.words, lookup.codes, n, lookup.flags)
+        elif table.index == INDEX_VALUES:
+            find_slots(table, lookup, n, False)
         else:
             find_codes(table, lookup, n)
     if lookup.conversions != NULL:
@@ -393,6 +400,7 @@ cdef void join_table_groups(const JoinTable* table, JoinLookup* lookup, int64_t 
     cdef int64_t n = lookup.n_hits
     cdef int64_t i
     cdef uint32_t rank
+    qc_check(table.index != INDEX_VALUES, b"slots of values have no groups")
     if table.index == INDEX_EVERY:
         memset(out, 0, n * 4)
         for i in range(n):

@@ -10,8 +10,9 @@ the next step.
 4. COUNT: find the position of each key, its home slot or its rank, and count a stripe's rows in each partition. A
    partition is a range of positions that fits the second-level cache.
 5. SCATTER: move a stripe's rows, as entries, to their partitions.
-6. INSERT (codes, hashes): insert the entries of a partition into its slots. An entry that finds no free slot up to the
-   end of its partition is *deferred*: the driver that ends the step inserts it after all others.
+6. INSERT (codes, values, hashes): insert the entries of a partition into its slots. An entry that finds no free slot up
+   to the end of its partition is *deferred*: the driver that ends the step inserts it after all others. If a key of an
+   index of values or of wide codes occurs twice, another index is made, from step 4 on.
 7. GROUP (some key occurs twice): write the row numbers of a partition's groups.
 8. ORDER: copy the columns' rows in the order of the groups.
 
@@ -33,12 +34,14 @@ cdef enum BuildWork:
 
 
 # Begin to build a table of all rows of the inputs, whose references it takes over when it succeeds. Workers are
-# numbered from 0. `existence_only` says that probes only need to know whether a key occurs. `track_matches` says that
-# probes mark the rows that they find.
+# numbered from 0. `existence_only` says that probes only need to know whether a key occurs. `values_suffice` says that
+# they only need the values of the columns that are not keys. `track_matches` says that they mark the rows that they
+# find.
 cdef TableBuild* table_build_new(
     ColumnStore** inputs, int64_t n_inputs, int64_t n_workers,
     const int32_t* key_columns, int32_t n_keys,
     bint existence_only,
+    bint values_suffice,
     bint track_matches,
     MemoryAccount* account,
 ) except NULL nogil

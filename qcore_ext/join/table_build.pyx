@@ -23,7 +23,7 @@ from qcore_ext.ground.probe cimport RankWord, Slot
 from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.join.build_state cimport (
     STEP_COPY, STEP_COUNT, STEP_END, STEP_GROUP, STEP_INSERT, STEP_MARK, STEP_ORDER, STEP_SCATTER, STEP_WRITE,
-    STEPS_MAX, BuildEntry, BuildStep, TableBuild,
+    STEPS_MAX, BuildEntry, BuildStep, TableBuild, ValueEntry,
 )
 from qcore_ext.join.key_codes cimport (
     key_codable, key_coder_fit, key_coder_free, key_coder_measure, key_coder_open, key_codes, key_codes_wide,
@@ -33,11 +33,12 @@ from qcore_ext.join.rank_bitmap cimport (
     rank_marks_set, rank_words_finish, rank_words_mark, rank_words_new, rank_words_set,
 )
 from qcore_ext.join.slot_insert cimport (
-    group_deferred, group_partition, insert_deferred, insert_partition, place_groups,
+    group_deferred, group_partition, insert_deferred, insert_deferred_values, insert_partition, place_groups,
 )
+from qcore_ext.join.slot_values cimport slot_values_drop_columns, slot_values_pack, slot_values_suit
 from qcore_ext.join.table cimport (
-    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, INDEX_WIDE_CODES, JoinLookup, JoinTable, join_lookup_load,
-    join_table_new, find_first_slots,
+    INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_RANKS, INDEX_VALUES, INDEX_WIDE_CODES, JoinLookup, JoinTable,
+    join_lookup_load, join_table_new, find_first_slots,
 )
 from qcore_ext.rows.column_store cimport (
     ColumnStore, column_store_column, column_store_copy, column_store_join,
@@ -60,6 +61,8 @@ cdef enum:
     # does not fit in the caches, and its size counts more; its load is at most 1/3. Twice that load takes 4 % more time
     # with 1M keys and 16 % more with 10M, because more keys are in the lines after their first.
     SPARSE_SLOTS_MAX = 1048576
+    LOAD_INVERSE = 3
+    VALUE_LOAD_INVERSE = 2
     SLOTS_MIN = 64
     # Slots that the second-level cache does not hold get a filter that it does hold. With 4 bits a slot one of 16 to 32
     # other keys passes. With 43,000 keys (4 MiB of slots, 128 KiB of bits), of which 5 % of the probe rows have one, a
@@ -84,13 +87,14 @@ cdef enum:
 
 cdef TableBuild* table_build_new(
     ColumnStore** inputs, int64_t n_inputs, int64_t n_workers, const int32_t* key_columns, int32_t n_keys,
-    bint existence_only, bint track_matches, MemoryAccount* account,
+    bint existence_only, bint values_suffice, bint track_matches, MemoryAccount* account,
 ) except NULL nogil:
     cdef TableBuild* build = <TableBuild*> struct_new(sizeof(TableBuild))
     cdef bint done = False
     try:
         build.account = <MemoryAccount*> owner_ref(<Owner*> account)
         build.n_workers = n_workers
+        build.values_suffice = values_suffice
         build.marks = <Buffer**> struct_new(n_workers * sizeof(Buffer*))
         build.rows = column_store_join(inputs, n_inputs, account, &build.is_copied)
         make_table(build, key_columns, n_keys, existence_only, track_matches)
@@ -291,7 +295,7 @@ cdef int advance(TableBuild* build, int kind, JoinLookup* lookup, MemoryAccount*
     cdef JoinTable* table = build.table
     if kind == STEP_COPY:
         drop_inputs(build)
-        return choose_index(build, account)
+        return choose_index(build, lookup, account)
     if kind == STEP_MARK:
         return finish_ranks(build, account)
     if kind == STEP_WRITE:
@@ -374,9 +378,9 @@ cdef int64_t count_rows_with_keys(
     return total
 
 
-cdef int choose_index(TableBuild* build, MemoryAccount* account) except -1 nogil:
+cdef int choose_index(TableBuild* build, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
     cdef JoinTable* table = build.table
-    cdef int64_t n_slots = slots_of_rows(table.n_rows)
+    cdef int64_t n_slots = slots_of_rows(table.n_rows, LOAD_INVERSE)
     cdef uint64_t codes_max
     cdef int64_t i
     if build.keys == NULL:
@@ -399,6 +403,8 @@ cdef int choose_index(TableBuild* build, MemoryAccount* account) except -1 nogil
     n_slots = max(n_slots, min(2 * n_slots, <int64_t> SPARSE_SLOTS_MAX))
     codes_max = max(<uint64_t> CODES_FREE, CODES_PER_SLOT_MAX * <uint64_t> n_slots)
     if table.coder.range >= codes_max:
+        if build.values_suffice and slot_values_suit(table, build.keys, lookup, account):
+            return start_slots(build, INDEX_VALUES, account)
         return start_slots(build, INDEX_CODES, account)
     table.index = INDEX_RANKS
     table.index_buffer = rank_words_new(account, table.coder.range)
@@ -584,6 +590,7 @@ cdef int scatter_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, M
     cdef const uint32_t* positions = lookup.starts
     cdef const uint32_t* hits = lookup.hits
     cdef bint wide = build.table.index == INDEX_WIDE_CODES
+    cdef bint of_values = build.table.index == INDEX_VALUES
     cdef int64_t start = stripe * build.stripe_rows
     cdef int64_t end = stripe_end(build, stripe)
     cdef int64_t n, i
@@ -593,6 +600,8 @@ cdef int scatter_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, M
         n = min(<int64_t> VECTOR_ROWS, end - start)
         account_check(account)
         locate_rows(build, lookup, start, n, account)
+        if of_values:
+            slot_values_pack(build.table, start, n, lookup.values)
         for i in range(lookup.n_hits):
             position = positions[i]
             qc_check(next[position >> shift] < build.begins[(position >> shift) + 1], b"an entry is in its partition")
@@ -601,18 +610,21 @@ cdef int scatter_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, M
                 qc_prefetch_write(<char*> entry + LINE_BYTES)
             next[position >> shift] += 1
             entry.key = lookup.codes[hits[i]]
-            entry.row = <uint32_t> start + hits[i]
-            entry.position = lookup.high_codes[hits[i]] if wide else position
+            if of_values:
+                (<ValueEntry*> entry).value = lookup.values[hits[i]]
+            else:
+                entry.row = <uint32_t> start + hits[i]
+                entry.position = lookup.high_codes[hits[i]] if wide else position
         start += n
     return 0
 
 
 # --- slots ---
 
-cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
-    """The number of slots of a table of so many rows."""
+cdef int64_t slots_of_rows(int64_t n_rows, int64_t load_inverse) noexcept nogil:
+    """The number of slots of a table of so many rows, of which a large one has at least load_inverse slots a row."""
     cdef int64_t n_slots = SLOTS_MIN
-    while n_slots < 3 * n_rows or (n_slots < 4 * n_rows and n_slots < SPARSE_SLOTS_MAX):
+    while n_slots < load_inverse * n_rows or (n_slots < 4 * n_rows and n_slots < SPARSE_SLOTS_MAX):
         n_slots *= 2
     return n_slots
 
@@ -620,7 +632,7 @@ cdef int64_t slots_of_rows(int64_t n_rows) noexcept nogil:
 cdef int start_slots(TableBuild* build, int index, MemoryAccount* account) except -1 nogil:
     """Allocate the slots, and a filter for them if it is useful."""
     cdef JoinTable* table = build.table
-    cdef int64_t n_slots = slots_of_rows(table.n_rows)
+    cdef int64_t n_slots = slots_of_rows(table.n_rows, VALUE_LOAD_INVERSE if index == INDEX_VALUES else LOAD_INVERSE)
     cdef int64_t filter_bits = n_slots * FILTER_BITS
     table.index = index
     table.index_buffer = buffer_new(account, n_slots * sizeof(Slot))
@@ -647,6 +659,17 @@ cdef void drop_slots(JoinTable* table) noexcept nogil:
 
 cdef int finish_slots(TableBuild* build, JoinLookup* lookup, MemoryAccount* account) except -1 nogil:
     cdef JoinTable* table = build.table
+    if table.index == INDEX_VALUES:
+        insert_deferred_values(build, account)
+        if build.n_repeated > 0:
+            build.n_repeated = 0
+            drop_partitions(build)
+            drop_slots(table)
+            return start_slots(build, INDEX_CODES, account)
+        slot_values_drop_columns(table)
+        table.n_groups = table.coder.n_rows
+        table.unique = True
+        return end_build(build)
     insert_deferred(build, lookup, account)
     if table.existence_only:
         return end_build(build)

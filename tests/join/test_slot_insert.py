@@ -38,7 +38,7 @@ def pairs(
 ) -> list[tuple[int, int]]:
     """Number of the probe row and of the build row of each pair, in order."""
     found: list[tuple[int, int]] = []
-    for batch in hash_join(probe, build, kind, keys, keys, drivers, 8192):
+    for batch in hash_join(probe, build, kind, keys, keys, drivers, 8192, build_columns=["row"]):
         found += zip(batch["id"].to_pylist(), batch["row"].to_pylist(), strict=True)
     return sorted(found)
 

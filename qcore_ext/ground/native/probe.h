@@ -8,8 +8,10 @@ typedef struct { uint64_t bits; uint32_t rank; uint32_t unused; } QcRankWord;
 /* Rows of one key: a run within a list of rows. count 0: none. */
 typedef struct { uint32_t start; uint32_t count; } QcGroup;
 /* One slot of an open-addressing table. The slots of a cache line are searched together: a key stands in the first free
-   slot of the line of its home slot, or in one of the next lines if that line is full. */
-typedef struct { uint64_t key; QcGroup group; } QcSlot;
+   slot of the line of its home slot, or in one of the next lines if that line is full. A slot has either a group, and is
+   free if the count is 0, or a value, and is free if the key is QC_FREE_KEY. */
+typedef struct { uint64_t key; union { QcGroup group; uint64_t value; }; } QcSlot;
+#define QC_FREE_KEY UINT64_MAX
 #define QC_LINE_SLOTS 4
 _Static_assert(QC_LINE_SLOTS * sizeof(QcSlot) == 64, "a line of slots is a cache line");
 
@@ -26,8 +28,9 @@ typedef struct {
     void (*home_slots)(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t *out);
     /* Look each key up in the line of its home slot. flags: in: the key is looked up; out: a slot of the line has it.
        pending: the key is looked up, and all slots of the line have other keys. slot_numbers: in: the home slot; out:
-       the slot with the key, or the last one of the line. groups: that slot's. Returns the number of pending keys. */
-    int64_t (*line_slots)(const QcSlot *slots, const uint64_t *keys, uint32_t *slot_numbers, int64_t n, uint8_t *flags,
-                          uint8_t *pending, QcGroup *groups);
+       the slot with the key, or the last one of the line. groups: that slot's group or value. of_values: slots have
+       values, and no key is QC_FREE_KEY. Returns the number of pending keys. */
+    int64_t (*line_slots)(const QcSlot *slots, int of_values, const uint64_t *keys, uint32_t *slot_numbers, int64_t n,
+                          uint8_t *flags, uint8_t *pending, QcGroup *groups);
 } ProbeKernels;
 #endif

@@ -90,17 +90,22 @@ static void home_slots(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t 
 enum { LINES_AHEAD = 32 };
 
 /* The slot of a line that has the key, or -1. *full: every slot is taken. */
-static inline int find_in_line(const QcSlot *line, uint64_t key, int *full) {
+static inline int find_in_line(const QcSlot *line, int of_values, uint64_t key, int *full) {
 #if defined(__AVX512F__)
-    /* The even words of a line are keys, and the odd ones groups, which are 0 in free slots. */
+    /* The even words of a line are keys, and the odd ones values, or groups, which are 0 in free slots. */
     __m512i words = _mm512_loadu_si512(line);
-    unsigned taken = _mm512_mask_test_epi64_mask(0xAA, words, words);
-    unsigned found = _mm512_mask_cmpeq_epi64_mask(0x55, words, _mm512_set1_epi64((long long) key)) & (taken >> 1);
-    *full = taken == 0xAA;
+    unsigned found = _mm512_mask_cmpeq_epi64_mask(0x55, words, _mm512_set1_epi64((long long) key));
+    if (of_values) {
+        *full = !_mm512_mask_cmpeq_epi64_mask(0x55, words, _mm512_set1_epi64(-1));
+    } else {
+        unsigned taken = _mm512_mask_test_epi64_mask(0xAA, words, words);
+        found &= taken >> 1;
+        *full = taken == 0xAA;
+    }
     return found ? __builtin_ctz(found) >> 1 : -1;
 #else
     for (int i = 0; i < QC_LINE_SLOTS; i++) {
-        *full = line[i].group.count != 0;
+        *full = of_values ? line[i].key != QC_FREE_KEY : line[i].group.count != 0;
         if (!*full) return -1;
         if (line[i].key == key) return i;
     }
@@ -108,14 +113,15 @@ static inline int find_in_line(const QcSlot *line, uint64_t key, int *full) {
 #endif
 }
 
-static int64_t line_slots(const QcSlot *slots, const uint64_t *keys, uint32_t *slot_numbers, int64_t n, uint8_t *flags,
-                          uint8_t *pending, QcGroup *groups) {
+static inline int64_t search_lines(const QcSlot *slots, int of_values, const uint64_t *keys, uint32_t *slot_numbers,
+                                   int64_t n, uint8_t *flags, uint8_t *pending, QcGroup *groups) {
     int64_t n_pending = 0;
     for (int64_t i = 0; i < n; i++) {
         uint32_t line = slot_numbers[i] & ~(uint32_t) (QC_LINE_SLOTS - 1);
         if (i + LINES_AHEAD < n) __builtin_prefetch(slots + slot_numbers[i + LINES_AHEAD]);
-        int full, at = find_in_line(slots + line, keys[i], &full);
+        int full, at = find_in_line(slots + line, of_values, keys[i], &full);
         uint8_t is_pending = flags[i] & (at < 0) & full;
+        if (is_pending) __builtin_prefetch(slots + line + QC_LINE_SLOTS);
         slot_numbers[i] = line + (at < 0 ? QC_LINE_SLOTS - 1 : at);
         groups[i] = slots[slot_numbers[i]].group;
         pending[i] = is_pending;
@@ -123,6 +129,13 @@ static int64_t line_slots(const QcSlot *slots, const uint64_t *keys, uint32_t *s
         flags[i] &= at >= 0;
     }
     return n_pending;
+}
+
+static int64_t line_slots(const QcSlot *slots, int of_values, const uint64_t *keys, uint32_t *slot_numbers, int64_t n,
+                          uint8_t *flags, uint8_t *pending, QcGroup *groups) {
+    /* The compiler makes a loop for each of the two. */
+    if (of_values) return search_lines(slots, 1, keys, slot_numbers, n, flags, pending, groups);
+    return search_lines(slots, 0, keys, slot_numbers, n, flags, pending, groups);
 }
 
 static const ProbeKernels probe_kernels = {codes, rank_test, ranks, rank_fill, home_slots, line_slots};
