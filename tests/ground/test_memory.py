@@ -69,26 +69,22 @@ def test_as_much_memory_stays_idle_as_was_in_use_at_once() -> None:
 
 @pytest.mark.sweep
 def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
-    """Used and idle blocks together have at most 256 MiB more than the peak of use."""
+    """Used and idle blocks together have at most 512 MiB more than the peak of use."""
     code = """if True:
-        import pyarrow as pa
-        from qcore_ext.data.capsule import PyBatch
-        from qcore_ext.ground.memory import live_counts
+        from qcore_ext.ground.memory import Account, live_counts
+        from qcore_testing.units import GrowingBuffer
 
-        def blocks(n, n_values):
-            values = pa.array(range(n_values))
-            column = pa.DictionaryArray.from_arrays(pa.array(range(n_values), pa.int32()), values)
-            return [pa.record_batch(PyBatch.from_arrow(pa.record_batch({"a": column}))) for _ in range(n)]
-
-        held = blocks(16, 4_000_000)            # of 32 MiB
+        MB = 1 << 20
+        account = Account(None)
+        held = [GrowingBuffer(account, 32 * MB) for _ in range(32)]
         del held
-        assert live_counts()["idle_bytes"] >> 25 == 16, live_counts()
-        held = blocks(4, 8_000_000)             # of 64 MiB
-        assert live_counts()["idle_bytes"] >> 25 == 16, live_counts()
-        held += blocks(2, 8_000_000)
-        assert live_counts()["idle_bytes"] >> 25 == 12, live_counts()
-        held += blocks(6, 8_000_000)            # beside 32 MiB that each conversion takes for a moment
-        assert live_counts()["idle_bytes"] >> 25 == 9, live_counts()
+        assert live_counts()["idle_bytes"] == 1024 * MB, live_counts()
+        held = [GrowingBuffer(account, 64 * MB) for _ in range(8)]
+        assert live_counts()["idle_bytes"] == 1024 * MB, live_counts()
+        held += [GrowingBuffer(account, 64 * MB) for _ in range(4)]
+        assert live_counts()["idle_bytes"] == 768 * MB, live_counts()
+        held += [GrowingBuffer(account, 64 * MB) for _ in range(12)]
+        assert live_counts()["idle_bytes"] == 512 * MB, live_counts()
         print("ok")
     """
     run_alone(code)
@@ -143,13 +139,13 @@ def test_a_large_idle_block_is_not_freed_for_a_few_kilobytes() -> None:
         from qcore_testing.units import GrowingBuffer
 
         account = Account(None)
-        held = [GrowingBuffer(account, 1 << 28) for _ in range(2)]
+        held = [GrowingBuffer(account, 1 << 28) for _ in range(4)]
         del held
-        assert live_counts()["idle_bytes"] == 1 << 29, live_counts()
-        others = [GrowingBuffer(account, size) for size in (1 << 20, 1 << 27, 1 << 27)]
-        assert live_counts()["idle_bytes"] == 1 << 29, live_counts()     # 1 MiB more than is kept
+        assert live_counts()["idle_bytes"] == 1 << 30, live_counts()
+        others = [GrowingBuffer(account, size) for size in (1 << 20, *[1 << 27] * 4)]
+        assert live_counts()["idle_bytes"] == 1 << 30, live_counts()     # 1 MiB more than is kept
         others.append(GrowingBuffer(account, 1 << 27))
-        assert live_counts()["idle_bytes"] == 1 << 28, live_counts()
+        assert live_counts()["idle_bytes"] == 3 << 28, live_counts()
         print("ok")
     """
     run_alone(code)
