@@ -50,11 +50,11 @@ cdef enum:
 
 # Idle blocks and blocks in use are together at most this many bytes more than were in use at one time since the last
 # memory_trim: a query that runs again gets the memory it had. Without these bytes its later blocks, of other sizes,
-# took the place of its earlier ones: each sort of 20 million words got 180 MB of fresh pages, a quarter of its time, and
-# with half of these bytes each join of 20 million rows with 10 million keys got 240 MB. Most memory of TPC-H at scale 10
-# did not change with them. A block is freed only if at least half of it is above the limit: a large block is not given
-# up for a few kilobytes. Spare bytes of blocks in use count as idle. Fresh pages cost more than most kernels: the
-# kernel's zeroing of them was 37 % of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
+# took the place of its earlier ones: each sort of 20 million words got 180 MB of fresh pages, a quarter of its time,
+# and with half of these bytes each join of 20 million rows with 10 million keys got 240 MB. Most memory of TPC-H at
+# scale 10 did not change with them. A block is freed only if at least half of it is above the limit: a large block is
+# not given up for a few kilobytes. Spare bytes of blocks in use count as idle. Fresh pages cost more than most kernels:
+# the kernel's zeroing of them was 37 % of the processor time of TPC-H Q18 with a fixed limit of 256 MB.
 cdef int64_t IDLE_BYTES = 1 << 29
 cdef int64_t SPARE_BYTES = 1 << 28
 
