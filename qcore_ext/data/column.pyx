@@ -73,12 +73,12 @@ cdef char[32] NULL_VALUE
 memset(NULL_VALUE, 0, 32)
 
 
-cdef uint32_t index_max(const uint32_t* indices, int64_t n) noexcept nogil:
-    cdef uint32_t largest = 0
+cdef bint some_no_row(const uint32_t* indices, int64_t n) noexcept nogil:
+    cdef uint32_t found = 0
     cdef int64_t i
     for i in range(n):
-        largest = indices[i] if indices[i] > largest else largest
-    return largest
+        found |= indices[i] == <uint32_t> NO_ROW
+    return found != 0
 
 
 cdef Buffer* compose_indices(
@@ -167,7 +167,7 @@ cdef int columns_take(
     cdef Column* column
     cdef Buffer* composed = NULL
     cdef const uint32_t* composed_of = NULL
-    cdef bint missing = n > 0 and n_columns > 0 and index_max(indices, n) == <uint32_t> NO_ROW
+    cdef bint missing = n_columns > 0 and some_no_row(indices, n)
     cdef bint done = False
     try:
         for i in range(n_columns):

@@ -32,6 +32,9 @@ cdef extern from "native/probe.h" nogil:
         ) noexcept nogil
         int64_t (*rank_fill)(RankWord* words, int64_t n_words, uint32_t rank) noexcept nogil
         void (*home_slots)(const uint64_t* keys, int64_t n, uint64_t mask, uint32_t* out) noexcept nogil
+        void (*filter_test)(
+            const uint32_t* filter, uint32_t mask, const uint32_t* hashes, int64_t n, uint8_t* flags,
+        ) noexcept nogil
         int64_t (*line_slots)(
             const Slot* slots, bint of_values, const uint64_t* keys, uint32_t* slot_numbers, int64_t n,
             uint8_t* flags, uint8_t* pending, Group* groups,

@@ -283,7 +283,9 @@ cdef void key_codes(
                 patterns(&vectors[k], n, words), n, part.minimum, part.range, part.shift & 63, codes, flags
             )
     if rows_without_null(vectors, coder.n_parts, n, valid):
+        # All null rows read the same slot, which stays in the cache.
         for i in range(n):
             flags[i] &= valid[i]
+            codes[i] &= -<uint64_t> valid[i]
     for i in range(n):
         qc_check(codes[i] <= coder.range, b"a code is within the range of codes")

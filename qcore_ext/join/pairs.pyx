@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from qcore_ext.data.column cimport NO_ROW
+from qcore_ext.data.take cimport gather_width
 from qcore_ext.ground.atomic cimport qc_flag_get, qc_flag_set
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport CHECK_ROWS, Buffer, account_check, buffer_new, buffer_unref
@@ -72,15 +73,12 @@ cdef void value_pairs(
     const JoinLookup* lookup, const uint32_t* rows, int64_t start, int64_t n, Pairs* pairs,
 ) noexcept nogil:
     cdef const uint64_t* given = lookup.values
-    cdef const uint32_t* hits = lookup.hits
     cdef uint64_t* values = <uint64_t*> pairs.values.data + pairs.n
-    cdef int64_t i
     hit_rows(lookup, rows, start, <uint32_t*> pairs.probe_rows.data + pairs.n)
     if lookup.n_hits == n:
         memcpy(values, given, n * sizeof(uint64_t))
     else:
-        for i in range(lookup.n_hits):
-            values[i] = given[hits[i]]
+        gather_width(given, n, sizeof(uint64_t), lookup.hits, lookup.n_hits, values)
     pairs.n += lookup.n_hits
 
 

@@ -186,16 +186,6 @@ cdef void walk_slots(
                 break
 
 
-cdef void test_filter(
-    const uint32_t* filter, uint32_t mask, const uint32_t* hashes, int64_t n, uint8_t* flags,
-) noexcept nogil:
-    cdef int64_t i
-    cdef uint32_t word
-    for i in range(n):
-        word = filter[(hashes[i] & mask) >> 5]
-        flags[i] &= <uint8_t> ((word >> (hashes[i] & 31)) & (word >> (hashes[i] >> 27)))
-
-
 cdef void search_slots(
     const JoinTable* table, const uint64_t* keys, uint32_t* slot_numbers, int64_t n, uint8_t* flags, Group* groups,
     uint32_t* scratch,
@@ -221,7 +211,7 @@ cdef bint find_passed(const JoinTable* table, JoinLookup* lookup, int64_t n, bin
     cdef uint8_t* flags = lookup.passed_flags
     cdef int64_t n_passed, j
     find_first_slots(lookup.codes, n, FILTER_HASHES, mixed, lookup.slot_numbers)
-    test_filter(table.filter, <uint32_t> table.filter_mask, lookup.slot_numbers, n, lookup.flags)
+    probe_kernels().filter_test(table.filter, <uint32_t> table.filter_mask, lookup.slot_numbers, n, lookup.flags)
     n_passed = simd_kernels().mask_rows(lookup.flags, n, 0, passed)
     if n_passed * FILTER_SHARE > n:
         lookup.rows_unfiltered = UNFILTERED_ROWS

@@ -26,6 +26,9 @@ typedef struct {
     int64_t (*rank_fill)(QcRankWord *words, int64_t n_words, uint32_t rank);
     /* mix(keys[i]) & mask; `mask` fits 32 bits. */
     void (*home_slots)(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t *out);
+    /* flags[i] &= both bits of hashes[i] are set: in the word that the bits of `mask` but the lowest 5 choose, those that
+       the lowest and the highest 5 bits of the hash number. */
+    void (*filter_test)(const uint32_t *filter, uint32_t mask, const uint32_t *hashes, int64_t n, uint8_t *flags);
     /* Look each key up in the line of its home slot. flags: in: the key is looked up; out: a slot of the line has it.
        pending: the key is looked up, and all slots of the line have other keys. slot_numbers: in: the home slot; out:
        the slot with the key, or the last one of the line. groups: that slot's group or value. of_values: slots have

@@ -85,6 +85,26 @@ static void home_slots(const uint64_t *keys, int64_t n, uint64_t mask, uint32_t 
     for (int64_t i = 0; i < n; i++) out[i] = (uint32_t) (qc_mix(keys[i]) & mask);
 }
 
+static void filter_test(const uint32_t *filter, uint32_t mask, const uint32_t *hashes, int64_t n, uint8_t *flags) {
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    const __m512i low = _mm512_set1_epi32(31), chosen = _mm512_set1_epi32((int) mask);
+    for (; i + 16 <= n; i += 16) {
+        __m512i hash = _mm512_loadu_si512(hashes + i);
+        __m512i words = _mm512_i32gather_epi32(_mm512_srli_epi32(_mm512_and_si512(hash, chosen), 5), filter, 4);
+        __m512i both = _mm512_and_si512(_mm512_srlv_epi32(words, _mm512_and_si512(hash, low)),
+                                        _mm512_srlv_epi32(words, _mm512_srli_epi32(hash, 27)));
+        __mmask16 passed = _mm512_test_epi32_mask(both, _mm512_set1_epi32(1));
+        __m128i bytes = _mm_and_si128(_mm_loadu_si128((const __m128i *) (flags + i)), _mm_movm_epi8(passed));
+        _mm_storeu_si128((__m128i *) (flags + i), bytes);
+    }
+#endif
+    for (; i < n; i++) {
+        uint32_t word = filter[(hashes[i] & mask) >> 5];
+        flags[i] &= (uint8_t) (word >> (hashes[i] & 31) & word >> (hashes[i] >> 27));
+    }
+}
+
 /* Rows between the one whose line is searched and the one whose line is fetched. A row takes some 25 instructions, so
    that few rows wait for memory at a time without it: a join with a million keys takes 24 ns a row then, not 16. */
 enum { LINES_AHEAD = 32 };
@@ -138,4 +158,4 @@ static int64_t line_slots(const QcSlot *slots, int of_values, const uint64_t *ke
     return search_lines(slots, 0, keys, slot_numbers, n, flags, pending, groups);
 }
 
-static const ProbeKernels probe_kernels = {codes, rank_test, ranks, rank_fill, home_slots, line_slots};
+static const ProbeKernels probe_kernels = {codes, rank_test, ranks, rank_fill, home_slots, filter_test, line_slots};

@@ -200,14 +200,28 @@ static inline int64_t run_length(const uint32_t *rows, int64_t n) {
     return length;
 }
 
+/* Rows between those that are gathered and those that are fetched, of which two in RUN_ROWS are: rows of equal keys lie
+   next to each other in a table in the order of its groups. A join of 5M rows with four matches each took 0.88 of the
+   time. */
+enum { ROWS_AHEAD = 80 };
+
 #define GATHER(name, width)                                                                                          \
     static void name(const void *pv, const uint32_t *rows, int64_t n, void *po) {                                    \
         const char *values = pv; char *out = po; int64_t i = 0;                                                      \
         for (; i + RUN_ROWS <= n; i += RUN_ROWS) {                                                                   \
-            if (is_run(rows + i)) memcpy(out + width * i, values + width * (int64_t) rows[i], width * RUN_ROWS);     \
-            else for (int64_t k = i; k < i + RUN_ROWS; k++)                                                          \
-                memcpy(out + width * k, values + width * (int64_t) rows[k], width); }                                \
-        for (; i < n; i++) memcpy(out + width * i, values + width * (int64_t) rows[i], width); }
+            if (is_run(rows + i)) {                                                                                  \
+                memcpy(out + width * i, values + width * (int64_t) rows[i], width * RUN_ROWS);                       \
+                continue;                                                                                            \
+            }                                                                                                        \
+            if (i + ROWS_AHEAD + RUN_ROWS <= n) {                                                                    \
+                __builtin_prefetch(values + width * (int64_t) rows[i + ROWS_AHEAD]);                                 \
+                __builtin_prefetch(values + width * (int64_t) rows[i + ROWS_AHEAD + RUN_ROWS / 2]);                  \
+            }                                                                                                        \
+            for (int64_t k = i; k < i + RUN_ROWS; k++)                                                               \
+                memcpy(out + width * k, values + width * (int64_t) rows[k], width);                                  \
+        }                                                                                                            \
+        for (; i < n; i++) memcpy(out + width * i, values + width * (int64_t) rows[i], width);                       \
+    }
 
 GATHER(gather_1, 1)
 GATHER(gather_2, 2)
