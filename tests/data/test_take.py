@@ -8,10 +8,42 @@ import pytest
 from joins import hash_join
 
 import qcore
+from qcore_testing.units import gather
 from random_tables import SIZES
 
 # Widths of 1, 2, 4, 8 and 16 bytes.
 TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.decimal128(30, 0)]
+
+
+def positions(order: str, n: int) -> np.ndarray:
+    rng = np.random.default_rng(n)
+    if order.startswith("1 of"):
+        chosen = np.flatnonzero(rng.random(40 * n) * float(order[5:]) < 1)[:n]
+        chosen[-1:] += 5        # a gap before the last value
+        return chosen
+    if order == "some apart":
+        # Near each other, but for one in a hundred, which is anywhere before.
+        near = np.cumsum(rng.integers(0, 5, n))
+        return np.where(rng.random(n) < 0.01, rng.integers(0, 5, n), near)
+    return {
+        "all": np.arange(n),
+        "one": np.zeros(n, np.int64),
+        "repeated": np.arange(n) // 4,
+        "descending": np.arange(n)[::-1],
+        "anywhere": rng.integers(0, 3 * n + 1, n),
+    }[order]
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("n", [*SIZES, 8, 9, 40, 100])
+@pytest.mark.parametrize(
+    "order", ["all", "1 of 1.1", "1 of 2", "1 of 8", "some apart", "one", "repeated", "descending", "anywhere"]
+)
+def test_values_of_rows(order: str, n: int, width: int, level: int) -> None:
+    rows = positions(order, n).astype(np.uint32)
+    values = np.random.default_rng(1).integers(0, 256, ((rows.max() + 1) if n else 0, width), np.uint8)
+    assert gather(values.reshape(-1), width, rows) == values[rows].tobytes()
 
 
 def table_of(type_: pa.DataType, n: int, n_distinct: int) -> pa.Table:

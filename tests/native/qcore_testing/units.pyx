@@ -10,7 +10,7 @@ from qcore_ext.data.capsule cimport PyBatch
 from qcore_ext.data.column cimport Column, column_new, column_ref, column_unref
 from qcore_ext.data.row_filter cimport RowFilter
 from qcore_ext.data.schema cimport Schema
-from qcore_ext.data.take cimport log2_of, scatter_runs
+from qcore_ext.data.take cimport gather_width, log2_of, scatter_runs
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_load
@@ -88,6 +88,22 @@ def gather_bits(const uint8_t[::1] bits, const uint32_t[::1] rows):
     if n > 0:
         qc_gather_bits(&bits[0], &rows[0], n, &view[0])
     return bytes(out)
+
+
+def gather(const uint8_t[::1] values, int width, const uint32_t[::1] rows):
+    """Call gather_width over a copy of exactly the size of `values`. Returns the gathered values."""
+    cdef int64_t n = len(rows)
+    cdef uint8_t* source = <uint8_t*> malloc(len(values) + 1)
+    out = bytearray(n * width + 1)
+    cdef uint8_t[::1] view = out
+    cdef uint32_t none = 0
+    try:
+        if len(values) > 0:
+            memcpy(source, &values[0], len(values))
+        gather_width(source, len(values) // width, width, &rows[0] if n > 0 else &none, n, &view[0])
+    finally:
+        free(source)
+    return bytes(out[:-1])
 
 
 def clear_missing(const uint8_t[::1] out, int64_t at, const uint8_t[::1] bits, int64_t start, int64_t n):
