@@ -14,8 +14,8 @@ from qcore import PlanBuilder, col
 from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.lowering.lowered import LoweredPlan, Run
-from qcore.lowering.pipelines import Lowering
-from qcore.plan.nodes import PlanNode
+from qcore.lowering.pipelines import Lowering, join_output
+from qcore.plan.nodes import HashJoin, PlanNode
 from qcore.session.explain import explain_plan
 from qcore_ext.execution.task import Task
 from qcore_ext.ground.memory import live_counts
@@ -149,3 +149,25 @@ def test_nothing_of_a_lowered_plan_waits_for_the_garbage_collector(name: str) ->
         assert live_counts()["structs"] == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("probe", "build", "given"),
+    [
+        (pa.array([1, 2, None]), pa.array([2, 3, None]), "probe"),
+        (pa.array(["a", "b"]), pa.array(["b", "c"]), "probe"),
+        (pa.array([0.0, 1.0]), pa.array([-0.0, 2.0]), "build"),
+    ],
+    ids=["integers", "texts", "zeros"],
+)
+def test_the_build_sides_key_is_the_probe_rows_own(probe: pa.Array, build: pa.Array, given: str) -> None:
+    """In an inner join, if equal keys are the same value: -0.0 equals 0.0 and is another one."""
+    left, right = pa.table({"p": probe}), pa.table({"b": build})
+    plan = PlanBuilder().values(left).hash_join(PlanBuilder().values(right), ["p"], ["b"]).build()
+    assert isinstance(plan, HashJoin)
+    sides = join_output(plan, left.schema, right.schema, [("p", "b")])
+    assert sides == [("probe", "p", "p"), (given, "p" if given == "probe" else "b", "b")]
+    found = qcore.Session(threads=1).execute(plan).to_arrow()
+    expected = right.filter([value.as_py() in probe.to_pylist() and value.is_valid for value in build])
+    assert found["b"].type == build.type
+    assert str(found["b"].to_pylist()) == str(expected["b"].to_pylist())
