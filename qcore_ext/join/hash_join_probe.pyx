@@ -34,7 +34,7 @@ from qcore_ext.join.pairs cimport (
 )
 from qcore_ext.join.table cimport (
     INDEX_CODES, INDEX_EVERY, INDEX_HASHES, INDEX_NONE, INDEX_RANKS, INDEX_VALUES, INDEX_WIDE_CODES, JoinLookup,
-    JoinTable,    join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
+    JoinTable, join_lookup_close, join_lookup_convert, join_lookup_open, join_table_find, join_table_groups,
 )
 
 from qcore_ext.ground.status import PlanError, SchemaChangeError

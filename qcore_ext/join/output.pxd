@@ -1,7 +1,8 @@
 """Output batches of a join: columns of the probe batch and of the build side, with row numbers as indices.
 
 No value is copied. A probe column is indexed by the pairs' probe rows. A build column is a dictionary over the table's
-flat column, with the build rows as indices. An operator that needs the values gathers them.
+flat column, with the build rows as indices. An operator that needs the values gathers them. Only of an index of values
+a build column is flat: its values were read with the keys (slot_values).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,6 +47,33 @@ def test_values_of_rows(order: str, n: int, width: int, level: int) -> None:
     rows = positions(order, n).astype(np.uint32)
     values = np.random.default_rng(1).integers(0, 256, ((rows.max() + 1) if n else 0, width), np.uint8)
     assert gather(values.reshape(-1), width, rows) == values[rows].tobytes()
+
+
+AT_THE_END = """if True:
+    import ctypes, mmap
+    import numpy as np
+    from qcore_testing.units import gather
+
+    memory = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    values = np.frombuffer(memory, np.uint8, mmap.PAGESIZE)
+    values[:] = np.random.default_rng(1).integers(0, 256, len(values))
+    for width in (1, 2, 4, 8, 16):
+        wide = values.reshape(-1, width)
+        for n in range(1, 60):
+            for step in (1, 2, 4):
+                rows = (len(wide) - 1 - np.arange(n)[::-1] * step).astype(np.uint32)
+                assert gather(values, width, rows) == wide[rows].tobytes()
+    print("ok")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
+def test_nothing_after_the_last_value_is_read() -> None:
+    """The values end where memory begins that cannot be read."""
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
 def table_of(type_: pa.DataType, n: int, n_distinct: int) -> pa.Table:

@@ -91,19 +91,13 @@ def gather_bits(const uint8_t[::1] bits, const uint32_t[::1] rows):
 
 
 def gather(const uint8_t[::1] values, int width, const uint32_t[::1] rows):
-    """Call gather_width over a copy of exactly the size of `values`. Returns the gathered values."""
+    """Call gather_width. Returns the gathered values."""
     cdef int64_t n = len(rows)
-    cdef uint8_t* source = <uint8_t*> malloc(len(values) + 1)
-    out = bytearray(n * width + 1)
+    out = bytearray(n * width)
     cdef uint8_t[::1] view = out
-    cdef uint32_t none = 0
-    try:
-        if len(values) > 0:
-            memcpy(source, &values[0], len(values))
-        gather_width(source, len(values) // width, width, &rows[0] if n > 0 else &none, n, &view[0])
-    finally:
-        free(source)
-    return bytes(out[:-1])
+    if n > 0:
+        gather_width(&values[0], len(values) // width, width, &rows[0], n, &view[0])
+    return bytes(out)
 
 
 def clear_missing(const uint8_t[::1] out, int64_t at, const uint8_t[::1] bits, int64_t start, int64_t n):
