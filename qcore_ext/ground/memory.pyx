@@ -176,6 +176,14 @@ cdef void* idle_take_upto(int size_class, int largest, int* taken) noexcept nogi
     return NULL
 
 
+cdef bint block_new(void** block, int size_class) noexcept nogil:
+    """Set `block` to a new block. Returns False, and it is NULL, if the system gives none."""
+    block[0] = NULL
+    if posix_memalign(block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<size_t> 1) << size_class) != 0:
+        block[0] = NULL
+    return block[0] != NULL
+
+
 cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
     """A block of at least 2**size_class bytes, or NULL if the machine has no memory left.
 
@@ -197,7 +205,10 @@ cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
         if qc_load(&idle_bytes) > idle_bytes_max(used):
             free_idle_above(idle_bytes_max(used))
     taken[0] = size_class
-    if posix_memalign(&block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, size) != 0:
+    if not block_new(&block, size_class):
+        # A process whose address space is limited may have the bytes in idle blocks.
+        free_idle_above(0)
+    if block == NULL and not block_new(&block, size_class):
         if size_class >= CLASS_MIN:
             qc_add(&used_bytes, -size)
         return NULL

@@ -90,6 +90,33 @@ def test_idle_blocks_of_one_size_make_way_for_blocks_of_another() -> None:
     run_alone(code)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space that the system keeps")
+def test_idle_blocks_are_freed_if_the_system_gives_no_more() -> None:
+    code = """if True:
+        import resource
+        from qcore.errors import MemoryLimitError
+        from qcore_ext.ground.memory import Account, live_counts
+        from qcore_testing.units import GrowingBuffer
+
+        MB = 1 << 20
+        account = Account(None)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 640 * MB,) * 2)
+        held = [GrowingBuffer(account, 64 * MB) for _ in range(8)]
+        del held
+        assert live_counts()["idle_bytes"] == 512 * MB, live_counts()
+        large = GrowingBuffer(account, 256 * MB)
+        assert live_counts()["idle_bytes"] == 0, live_counts()
+        other = GrowingBuffer(account, 256 * MB)
+        try:
+            GrowingBuffer(account, 256 * MB)
+        except MemoryLimitError as error:
+            assert "the machine has no memory left" in str(error), error
+            print("ok")
+    """
+    run_alone(code)
+
+
 def test_a_buffer_that_grows_takes_a_larger_idle_block_and_grows_in_it() -> None:
     """A structure that doubles its buffers finds the block of its last run, and copies its bytes once."""
     code = """if True:
