@@ -213,6 +213,8 @@ cdef bint find_passed(const JoinTable* table, JoinLookup* lookup, int64_t n, bin
     find_first_slots(lookup.codes, n, FILTER_HASHES, mixed, lookup.slot_numbers)
     probe_kernels().filter_test(table.filter, <uint32_t> table.filter_mask, lookup.slot_numbers, n, lookup.flags)
     n_passed = simd_kernels().mask_rows(lookup.flags, n, 0, passed)
+    if n_passed <= 0:
+        return True
     if n_passed * FILTER_SHARE > n:
         lookup.rows_unfiltered = UNFILTERED_ROWS
         return False

@@ -59,14 +59,17 @@ cdef enum:
     CODES_FREE = 1048576
     # Up to 16 MiB of slots the load is at most 1/4, so that nearly all keys are in their first line. A larger table
     # does not fit in the caches, and its size counts more; its load is at most 1/3. Twice that load takes 4 % more time
-    # with 1M keys and 16 % more with 10M, because more keys are in the lines after their first.
+    # with 1M keys and 16 % more with 10M, because more keys are in the lines after their first. (That was measured
+    # before a probe fetched the line after a full one.) A probe of a table of values reads nothing but the slots: with
+    # a load of at most 1/2 it takes 7 % less time, with 1M keys and with 10M.
     SPARSE_SLOTS_MAX = 1048576
     LOAD_INVERSE = 3
     VALUE_LOAD_INVERSE = 2
     SLOTS_MIN = 64
-    # Slots that the second-level cache does not hold get a filter that it does hold. With 4 bits a slot one of 16 to 32
-    # other keys passes. With 43,000 keys (4 MiB of slots, 128 KiB of bits), of which 5 % of the probe rows have one, a
-    # look-up takes a third of the time (TPC-H Q9). A larger table has fewer bits a slot, at least one.
+    # Slots that the second-level cache does not hold get a filter that it does hold. With 4 bits a slot one of 60 to
+    # 140 other keys passes, and with one bit a slot of a table of values one of 20. With 43,000 keys (4 MiB of slots,
+    # 128 KiB of bits), of which 5 % of the probe rows have one, a look-up takes a third of the time (TPC-H Q9). A
+    # larger table has fewer bits a slot, at least one.
     FILTER_BITS = 4
     FILTER_SLOTS_MIN = 16384
     FILTER_BYTES_MAX = 1048576
