@@ -62,7 +62,7 @@ static void gather_8(const void *pv, const uint32_t *rows, int64_t n, void *po) 
         __m256i at = _mm256_loadu_si256((const __m256i *) (rows + i));
         const uint64_t *first = values + rows[i];
         __m256i beyond = _mm256_sub_epi32(at, _mm256_set1_epi32((int) rows[i]));
-        if (_mm256_cmplt_epu32_mask(beyond, _mm256_set1_epi32(32)) != 0xFF || rows[i] + 31 > rows[n - 1]) {
+        if (_mm256_cmplt_epu32_mask(beyond, _mm256_set1_epi32(32)) != 0xFF || (uint64_t) rows[i] + 31 > rows[n - 1]) {
             for (int64_t k = i; k < i + 8; k++) out[k] = values[rows[k]];
             apart++;
             continue;
