@@ -208,10 +208,8 @@ cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
     if not block_new(&block, size_class):
         # A process whose address space is limited may have the bytes in idle blocks.
         free_idle_above(0)
-    if block == NULL and not block_new(&block, size_class):
-        if size_class >= CLASS_MIN:
+        if not block_new(&block, size_class) and size_class >= CLASS_MIN:
             qc_add(&used_bytes, -size)
-        return NULL
     return block
 
 
