@@ -85,6 +85,6 @@ cdef class Driver:
     cdef int finish_at(self, int at) except -1 nogil
     cdef int block_at(self, int at) except -1 nogil
     cdef int block(self, int at, int reason) noexcept nogil
-    cdef bint waits_for_memory(self, int at) except -1 nogil
+    cdef bint waits_for_memory(self, int at, int growth) except -1 nogil
     cdef void abandon_upstream(self, int below) noexcept nogil
     cdef void start_clock(self) noexcept nogil

@@ -12,7 +12,7 @@ from qcore_ext.execution.schema_meeting cimport bound_schema_clear, drift_settle
 from qcore_ext.ground.atomic cimport qc_add, qc_load, qc_store
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.memory cimport struct_free, struct_new
-from qcore_ext.ground.memory_pool cimport pool_is_short, pool_of, pool_wait
+from qcore_ext.ground.memory_pool cimport GROWTH_AT_FINISH, CMemoryPool, pool_is_short, pool_of, pool_wait
 from qcore_ext.ground.placement cimport qc_pause
 from qcore_ext.ground.stats cimport N_BLOCK_REASONS, NOT_BLOCKED, WAIT_FOR_MEMORY, OperatorStats, wall_nanos
 from qcore_ext.flow.drift cimport DRIFT_NONE
@@ -185,7 +185,7 @@ cdef class Driver:
         cdef PyObject* asked = self.slots[at].operator
         cdef int answer
         self.at = at
-        if at == 0 and self.query != NULL and self.waits_for_memory(at):
+        if at == 0 and self.query != NULL and self.waits_for_memory(at, 0):
             return STEP_BLOCKED
         self.clock.charging = &self.slots[at].stats.get_output
         answer = (<Operator> asked).get_output(&batch, self.token)
@@ -217,7 +217,7 @@ cdef class Driver:
         if self.slots[at - 1].finished:
             if slot.finish_called:
                 return raise_needs_input_after_finish(self)
-            if self.query != NULL and self.waits_for_memory(at):
+            if self.query != NULL and self.waits_for_memory(at, GROWTH_AT_FINISH):
                 return STEP_BLOCKED
             slot.finish_called = True
             self.clock.charging = &slot.stats.finish
@@ -297,7 +297,7 @@ cdef class Driver:
             return STEP_STOPPED
         slot = &self.slots[at + 1]
         self.at = at + 1
-        if self.query != NULL and self.waits_for_memory(at + 1):
+        if self.query != NULL and self.waits_for_memory(at + 1, GROWTH_AT_FINISH):
             return STEP_BLOCKED         # it needs input, so feed() calls its finish later
         slot.finish_called = True
         self.clock.charging = &slot.stats.finish
@@ -336,9 +336,14 @@ cdef class Driver:
         self.slots[at].refusals = 0
         return STEP_BLOCKED
 
-    cdef bint waits_for_memory(self, int at) except -1 nogil:
-        """Whether operator `at` must wait, because its query may grow and another query holds the memory."""
-        if not pool_is_short(pool_of(self.query)) or not pool_wait(pool_of(self.query), self.query, self.token):
+    cdef bint waits_for_memory(self, int at, int growth) except -1 nogil:
+        """Whether operator `at` must wait, because its query may grow and another query holds the memory.
+
+        The next call may reserve `growth` times what the query holds.
+        """
+        cdef CMemoryPool* pool = pool_of(self.query)
+        cdef int64_t more = growth * qc_load(&self.query.reserved)
+        if not pool_is_short(pool, more) or not pool_wait(pool, self.query, more, self.token):
             return False
         self.block(at, WAIT_FOR_MEMORY)
         return True

@@ -5,6 +5,9 @@ before a source reads a batch, and before `finish`. Below one eighth of the limi
 one query holds the *lead* and continues; drivers of the other queries leave their threads. The queries without the lead
 hold about an eighth of the limit (up to twice that if their tables were just doubled), and the lead has the rest.
 
+`finish` may multiply what the query holds in one call: a sort adds two to three times the bytes of its rows. So memory
+counts as short there if it would be short after that growth.
+
 The lead passes on when its query ends, and when every driver of the pool's queries is blocked. In the second case the
 leading query waits for something outside, perhaps for the reader of a query that waits for it.
 """
@@ -18,6 +21,7 @@ from qcore_ext.ground.wait_token cimport WaitList, WaitToken
 
 cdef enum:
     OPEN_SHIFT = 3              # below this part of the limit, an eighth, every query continues
+    GROWTH_AT_FINISH = 3        # times the bytes of a query by which one `finish` may increase them
 
 
 ctypedef struct PooledQuery:
@@ -44,14 +48,15 @@ cdef inline CMemoryPool* pool_of(const MemoryAccount* account) noexcept nogil:
     return <CMemoryPool*> account.query.parent
 
 
-cdef inline bint pool_is_short(CMemoryPool* pool) noexcept nogil:
-    """Whether only the leading query may continue."""
+cdef inline bint pool_is_short(CMemoryPool* pool, int64_t growth) noexcept nogil:
+    """Whether only the leading query may continue if the next call reserves `growth` bytes."""
     cdef int64_t limit = qc_load(&pool.account.limit)
-    return limit > 0 and qc_load(&pool.account.reserved) > limit >> OPEN_SHIFT
+    return limit > 0 and qc_load(&pool.account.reserved) + growth > limit >> OPEN_SHIFT
 
 
-# Called while the pool is short. True: another query leads, and `token` is fired when that may have changed.
-cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) except -1 nogil
+# Called while the pool is short for `growth`. True: another query leads, and `token` is fired when that may have
+# changed.
+cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, int64_t growth, WaitToken* token) except -1 nogil
 # A query begins. Raises MemoryLimitError if the machine has no memory left.
 cdef int pool_enter(CMemoryPool* pool, MemoryAccount* query) except -1 nogil
 # Bytes of queries that are over: rows which were not read yet or are still referenced. Bytes that running queries

@@ -42,7 +42,7 @@ cdef void pool_wake(CMemoryPool* pool, void* former) noexcept nogil:
     wait_list_fire(&taken)
 
 
-cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) except -1 nogil:
+cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, int64_t growth, WaitToken* token) except -1 nogil:
     cdef const char* failed = NULL
     cdef void* leader = qc_load_pointer(&pool.leader)
     if leader == query:
@@ -58,7 +58,7 @@ cdef bint pool_wait(CMemoryPool* pool, MemoryAccount* query, WaitToken* token) e
     if failed != NULL:
         raise_memory_limit(failed)
     # A thread that released memory meanwhile may have seen no token here.
-    return leader != query and pool_is_short(pool)
+    return leader != query and pool_is_short(pool, growth)
 
 
 cdef PooledQuery* pool_take_entry(CMemoryPool* pool, MemoryAccount* query) noexcept nogil:
@@ -132,7 +132,7 @@ cdef void pool_going(CMemoryPool* pool, int64_t by) noexcept nogil:
 
 cdef void pool_gave_back(MemoryAccount* account) noexcept nogil:
     cdef CMemoryPool* pool = <CMemoryPool*> account
-    if qc_load(&pool.n_waiting) > 0 and not pool_is_short(pool):
+    if qc_load(&pool.n_waiting) > 0 and not pool_is_short(pool, 0):
         pool_wake(pool, NULL)
 
 

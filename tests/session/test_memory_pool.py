@@ -127,7 +127,7 @@ def test_v7_queries_that_fit_one_at_a_time_all_finish(threads: int) -> None:
 
 
 def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
-    """V7: the later query blocks at its source, with reason "memory" and without a thread, until the other ends."""
+    """V7: the later query blocks, with reason "memory" and without a thread, until the other ends."""
     gate, first, second = one_that_holds_and_one_that_waits()
     assert second.state == "running"
     gate.opened.set()
@@ -135,7 +135,7 @@ def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
     assert answer(second) == TOTAL
     # It had the lead since memory became short, and one of its drivers always continued.
     assert waits(first) == {}
-    assert set(waits(second)) <= {"TableScan", "LocalExchange"}
+    assert set(waits(second)) <= {"TableScan", "LocalExchange", "LocalPartition", "OrderBy"}
     assert waits(second)
     blocked = [
         operator["blocked_wall_nanos"].get("memory", 0)
@@ -143,6 +143,24 @@ def test_v7_a_query_waits_while_another_holds_the_memory() -> None:
         for operator in pipeline["operators"]
     ]
     assert max(blocked) > 0
+
+
+def test_v7_a_sort_takes_the_lead_before_its_rows_multiply() -> None:
+    """V7: rows that are not ordered yet take less than an eighth of the limit, and the sort takes more."""
+    # Four times the rows: the sorted rows do not fit into the queue of the result.
+    table = pa.concat_tables([TABLE] * 4)
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=900 << 20)
+    memory = session.settings.memory_pool
+    assert memory is not None
+    first = task_of(session, PlanBuilder().values(table).local_partition(drivers=4).order_by(["s"]).build())
+    first.start()
+    assert settles(lambda: memory.reserved_bytes <= memory.limit // 8 or memory.n_going > 0)
+    assert first.state == "running"
+    second = task_of(session, total_plan())
+    assert answer(second) == TOTAL
+    assert waits(first) == {}
+    assert waits(second)            # the lead passed on when the first query's drivers waited for its reader
+    assert sorted(column(first.batches(timeout=60))) == sorted(table["a"].to_pylist())
 
 
 def test_v7_cancel_and_memory() -> None:
