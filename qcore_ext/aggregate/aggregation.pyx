@@ -125,7 +125,7 @@ cdef class HashAggregation(Operator):
 
     def __init__(
         self, str node_id, Account query_memory, object compile, int32_t n_keys, list aggregates, str step,
-        Schema output_schema, int64_t partial_groups_max=65536, int64_t radix_groups_min=65536,
+        Schema output_schema, int64_t partial_groups_max=131072, int64_t radix_groups_min=131072,
         Schema input_schema=None, bint ordered=False, object fences=None,
     ):
         Operator.__init__(self, "HashAggregation", node_id, query_memory)

@@ -47,7 +47,7 @@ cdef enum:
     CODES_FREE = 65536
     CODES_MAX = 16777216
     TRY_ARRAY_AT = 4096
-    HASHED_GROUPS_MAX = 65536   # more are partitioned first; half a megabyte of words, and as much of the hash
+    HASHED_GROUPS_MAX = 131072   # more are partitioned first; a megabyte of words, and as much of the hash
 
 cdef int64_t GROUPS_MAX = 0xFFFFFFFE
 cdef uint32_t NO_GROUP = 0xFFFFFFFF         # of a code whose key has no group yet

@@ -1,6 +1,6 @@
 """Radix groups: many groups, partitioned by hash, so that the table and the states of one part stay in the cache.
 
-Above 64K groups each row misses the caches, once for its slot and once for each state. Therefore rows are first
+Above 128K groups each row misses the caches, once for its slot and once for each state. Therefore rows are first
 scattered by hash into the buffers of parts (rows/part_buffers). When the buffer of a part is full its rows are added
 to the part's own group set. With 1M groups, sum and count took 35 ns a row instead of 84. Rows that come from an
 exchange by parts (exchange/part_pages) are scattered already.

@@ -4,7 +4,7 @@ One multiplication, the shift of the key's bucket and the number at its position
 is searched, and a position takes 4 bytes where a slot takes 16. Groups of an aggregation: with 1K 1.3 instead of 4 ns a
 row, with 16K 2 instead of 6.
 
-Making it costs 50 ns a key, so it is made when the rows looked up otherwise have cost twice as much. Keys that come
+Making it costs 50 ns a key, so it is made when the rows looked up otherwise have cost about as much. Keys that come
 later have no position, and are looked up otherwise.
 """
 

@@ -14,7 +14,8 @@ cdef extern from "native/mix.h" nogil:
 cdef enum:
     POSITION_BITS_MIN = 3
     BUCKET_BITS_LESS = 2        # a quarter as many buckets as positions: one to two keys each
-    ROWS_A_KEY = 32             # rows looked up otherwise, for each key, before a hash is made
+    ROWS_A_KEY = 16             # rows looked up otherwise, for each key, before a hash is made
+    SHIFTS_SPARE = 2            # bytes after the last shift, which lookups read with it
     FACTORS_MAX = 8
     SHIFTS_MAX = 65536          # tried for a bucket
     BUCKET_KEYS_MAX = 32
@@ -146,7 +147,7 @@ cdef int perfect_hash_make(
         bits += 1
     n_positions = <int64_t> 1 << bits
     draft.n_buckets = n_positions >> BUCKET_BITS_LESS
-    n_bytes = n_positions * sizeof(uint32_t) + draft.n_buckets * sizeof(uint16_t)
+    n_bytes = n_positions * sizeof(uint32_t) + draft.n_buckets * sizeof(uint16_t) + SHIFTS_SPARE
     n_scratch_bytes = n_keys * 12 + (draft.n_buckets + 2) * 4 + n_positions
     perfect_hash_free(hash)
     hash.at.n_keys = n_keys

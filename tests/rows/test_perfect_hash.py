@@ -41,6 +41,15 @@ def test_q2_few_keys_then_others(n_groups: int) -> None:
         check_sums(pa.array(np.concatenate([few, others, few]) * STEP))
 
 
+@pytest.mark.parametrize("n_more", [0, 1, 17])
+def test_q2_many_keys_then_others(n_more: int) -> None:
+    """The hash of 20,000 keys does not fit the first-level cache. Later vectors have a key that is not in it, or more."""
+    rng = np.random.default_rng(37)
+    known = rng.integers(0, 20_000, 420_000 + n_more)
+    for others in (np.array([20_001]), np.arange(20_000, 21_500)):
+        check_sums(pa.array(np.concatenate([known, others, known[:5003]]) * STEP))
+
+
 def test_q2_a_partial_step_that_starts_again() -> None:
     """The hash of earlier groups is forgotten with the groups, though the same keys come again."""
     check_second_start(lambda numbers: pa.array(numbers * STEP))

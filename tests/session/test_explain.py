@@ -180,7 +180,7 @@ def test_an_aggregation_names_what_found_its_groups() -> None:
     assert dense.startswith("groups: ") and "by an array over the range of keys" in dense
     sparse = tell_choice(GROUP, "Aggregate", t=numbers(rng.choice(SPARSE, 20_000), range(20_000)))
     assert "by a hash table" in sparse and "array" not in sparse
-    keys = rng.integers(0, 2**62, 200_000)
+    keys = rng.integers(0, 2**62, 400_000)
     many = tell_choice(GROUP, "Aggregate", t=pa.table({"k": np.tile(keys, 5), "v": np.tile(keys, 5) & 7}))
     assert "by hash tables of 256 parts, as there are many" in many
     keys = rng.integers(0, 2**62, 1_000_000)

@@ -358,6 +358,40 @@ static int64_t find_few_words(const QcPositions *positions, const uint64_t *word
     *missing = _mm512_test_epi64_mask(differs, differs);
     return i;
 }
+
+/* From so many positions on, lookups miss the first-level cache. With 100K words three passes, each of lookups that do not
+   depend on another, take 1.9 ns a word instead of 2.4. With 1K words they take 1.4 instead of 0.9. */
+enum { FAR_POSITIONS = 65536 };
+
+/* Look up the words in sixteens, each array in a pass. Returns the first row that is not looked up. */
+static int64_t find_far_words(const QcPositions *positions, const uint64_t *words, const uint64_t *keys, int64_t n,
+                              uint32_t *numbers, uint64_t *missing) {
+    const __m512i factor = _mm512_set1_epi64((long long) positions->factor);
+    const __m512i mask = _mm512_set1_epi64((long long) positions->position_mask);
+    const __m128i bucket_shift = _mm_cvtsi32_si128(positions->bucket_shift);
+    const __m128i position_shift = _mm_cvtsi32_si128(positions->position_shift);
+    const int64_t end = n & ~15;
+    __m512i differs = _mm512_setzero_si512();
+    for (int64_t i = 0; i < end; i += 8) {
+        qc_prefetch_stream(keys + i);
+        __m512i product = _mm512_mullo_epi64(_mm512_loadu_si512(keys + i), factor);
+        __m256i two = _mm512_i64gather_epi32(_mm512_srl_epi64(product, bucket_shift), positions->shifts, 2);
+        __m512i shift = _mm512_cvtepu32_epi64(_mm256_and_si256(two, _mm256_set1_epi32(0xFFFF)));
+        __m512i place = _mm512_xor_si512(_mm512_and_si512(_mm512_srl_epi64(product, position_shift), mask), shift);
+        _mm256_storeu_si256((__m256i *) (numbers + i), _mm512_cvtepi64_epi32(place));
+    }
+    for (int64_t i = 0; i < end; i += 16) {
+        __m512i place = _mm512_loadu_si512(numbers + i);
+        _mm512_storeu_si512(numbers + i, _mm512_i32gather_epi32(place, positions->numbers, 4));
+    }
+    for (int64_t i = 0; i < end; i += 8) {
+        __m256i number = _mm256_loadu_si256((const __m256i *) (numbers + i));
+        __m512i word = _mm512_i32gather_epi64(number, words, 8);
+        differs = _mm512_or_si512(differs, _mm512_xor_si512(word, _mm512_loadu_si512(keys + i)));
+    }
+    *missing = _mm512_test_epi64_mask(differs, differs);
+    return end;
+}
 #endif
 
 static uint64_t find_words(const QcPositions *positions, const uint64_t *words, const uint64_t *keys, int64_t n,
@@ -368,6 +402,8 @@ static uint64_t find_words(const QcPositions *positions, const uint64_t *words, 
 #if defined(__AVX512BW__)
     if (at.n_keys <= FEW_WORDS && at.position_mask < FEW_POSITIONS)
         i = find_few_words(positions, words, keys, n, numbers, &missing);
+    else if (at.position_mask >= FAR_POSITIONS - 1)
+        i = find_far_words(positions, words, keys, n, numbers, &missing);
 #endif
     for (; i < n; i++) {
         if (i % 8 == 0) qc_prefetch_stream(keys + i);
