@@ -212,6 +212,8 @@ _GROUPS = {
 
 def _groups_text(groups: Mapping[str, int]) -> str:
     text = ", ".join(f"{groups[kind]:,} {text}" for kind, text in _GROUPS.items() if groups[kind])
+    if groups["numbered"]:
+        text += f"; {groups['numbered']:,} by numbers of their texts"
     # The exchange has partitioned these rows: the hash tables did not partition them again.
     return f"{text}; {groups['paged']:,} rows came in pages of one part" if groups["paged"] else text
 

@@ -13,6 +13,7 @@ from qcore_ext.aggregate.call_input cimport AggregateInput
 from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
 from qcore_ext.aggregate.key_runs cimport KeyRuns
 from qcore_ext.aggregate.radix_groups cimport RadixGroups
+from qcore_ext.aggregate.text_numbers cimport TextNumbers
 from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.rows.key_columns cimport KeyColumns
 
@@ -41,6 +42,10 @@ cdef class HashAggregation(Operator):
     cdef GroupPlan plan
     cdef GroupSet* groups           # owned; NULL until bound
     cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
+    # Owned; numbers the texts of the keys before they are grouped; NULL if the groups have the texts.
+    cdef TextNumbers* texts
+    cdef bint is_numbered           # prepare() makes `texts`
+    cdef bint may_number            # texts may be numbered from now on, or not any more
     cdef int64_t part               # the part of radix whose groups are returned
     cdef bint takes_parts           # rows in pages of one part are added to the groups of that part
     cdef bint takes_columns         # whole_columns_suit
@@ -50,14 +55,8 @@ cdef class HashAggregation(Operator):
     cdef int64_t mask_wait_next
     cdef int64_t masked_rows        # rows that were computed under a mask
     # Groups that were returned from an array, a table and a partitioned table, rows that were passed on without one,
-    # groups of runs, groups that came whole, and rows that came in pages of one part. Atomic.
-    cdef int64_t groups_of_array
-    cdef int64_t groups_of_table
-    cdef int64_t groups_of_radix
-    cdef int64_t rows_passed
-    cdef int64_t groups_of_runs
-    cdef int64_t groups_whole
-    cdef int64_t rows_paged
+    # groups of runs, groups that came whole, rows that came in pages of one part, and groups of numbers. Atomic.
+    cdef int64_t[8] counts
     cdef int64_t position           # number of its rows that were read
     cdef bint input_over
     cdef bint emitting              # groups are being returned
@@ -80,6 +79,8 @@ cdef class HashAggregation(Operator):
     cdef int widen_output(self) except -1
     cdef int widen_groups(self, CSchema* loaded) except -1
     cdef void free_scratch(self) noexcept nogil
+    cdef bint must_renumber(self) noexcept nogil
+    cdef int renumber(self) except -1 nogil
     cdef int prepare(self) except -1
     cdef int load(self, int64_t n) except -1 nogil
     cdef bint takes_mask(self) noexcept nogil
@@ -91,7 +92,6 @@ cdef class HashAggregation(Operator):
     cdef Batch* take_whole_groups(self) except NULL nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil
-    cdef double share_of_recent_groups(self) noexcept nogil
     cdef bint try_radix(self) except -1 nogil
     cdef int consume(self) except -1 nogil
     cdef int64_t n_groups(self) noexcept nogil

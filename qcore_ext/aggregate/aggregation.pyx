@@ -17,7 +17,7 @@ from qcore_ext.aggregate.calls cimport AggregateCalls
 from qcore_ext.aggregate.state cimport FEW_GROUPS
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
-from qcore_ext.data.batch cimport WHOLE_GROUPS, Batch, batch_new, batch_unref
+from qcore_ext.data.batch cimport WHOLE_GROUPS, Batch, batch_new, batch_selected_below, batch_unref
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
@@ -39,8 +39,10 @@ from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_takes_mask,
     group_set_merge_known, group_set_update,
 )
-from qcore_ext.aggregate.group_table cimport group_table_find_some, group_table_is_array
-from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX
+from qcore_ext.aggregate.group_table cimport (
+    group_table_find_some, group_table_is_array, group_table_recent_share,
+)
+from qcore_ext.aggregate.key_packing cimport KEY_COLUMNS_MAX, KEYS_STORED
 from qcore_ext.aggregate.key_runs cimport (
     key_runs_add, key_runs_clear, key_runs_cut, key_runs_divide, key_runs_end_batch, key_runs_free, key_runs_new,
     key_runs_suit,
@@ -49,8 +51,11 @@ from qcore_ext.aggregate.radix_groups cimport (
     radix_groups_add, radix_groups_add_part, radix_groups_fetch, radix_groups_finish, radix_groups_free,
     radix_groups_new, radix_groups_rows_each,
 )
+from qcore_ext.aggregate.text_numbers cimport (
+    text_numbers_are_many, text_numbers_free, text_numbers_new, text_numbers_put, text_numbers_suit,
+)
 from qcore_ext.aggregate.whole_columns cimport whole_columns_add, whole_columns_suit
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_free, key_columns_new, key_columns_reserve,
 )
@@ -79,6 +84,17 @@ cdef enum:
     MASK_WAIT_MAX = 1024        # vectors after one whose keys were not all known, before masks are tried again
     PARTITIONED_GROUPS = 16     # a partitioned table may have this many times the groups of a plain one
 
+    # Positions in `counts`, in the order of GROUP_KINDS.
+    OF_ARRAY = 0
+    OF_TABLE = 1
+    OF_RADIX = 2
+    PASSED = 3
+    OF_RUNS = 4
+    WHOLE = 5
+    PAGED = 6
+    NUMBERED = 7
+
+GROUP_KINDS = ("array", "table", "radix", "passed", "runs", "whole", "paged", "numbered")
 STEPS = {"single": SINGLE, "partial": PARTIAL, "final": FINAL}
 
 
@@ -149,6 +165,7 @@ cdef class HashAggregation(Operator):
                 f"{node_id}"
             )
         self.radix_groups_min = radix_groups_min
+        self.may_number = n_keys > 1
         self.mask_wait_next = 1
         self.takes_parts = self.step == SINGLE and n_keys > 0 and not self.needs_all_rows
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
@@ -171,20 +188,12 @@ cdef class HashAggregation(Operator):
 
         With keys 'groups' has the groups that were returned from an 'array', a 'table' and a partitioned table
         ('radix'), the rows 'passed' on without a table, the 'runs' of equal keys, the groups that were 'whole' when
-        they came, and the rows that came in pages of one part ('paged').
+        they came, the rows that came in pages of one part ('paged'), and the groups with numbers of texts as keys
+        ('numbered').
         """
-        counters = Operator.stats_snapshot(self)
-        counters["masked_rows"] = self.masked_rows
+        counters = {**Operator.stats_snapshot(self), "masked_rows": self.masked_rows}
         if self.n_keys > 0:
-            counters["groups"] = {
-                "array": qc_load(&self.groups_of_array),
-                "table": qc_load(&self.groups_of_table),
-                "radix": qc_load(&self.groups_of_radix),
-                "passed": qc_load(&self.rows_passed),
-                "runs": qc_load(&self.groups_of_runs),
-                "whole": qc_load(&self.groups_whole),
-                "paged": qc_load(&self.rows_paged),
-            }
+            counters["groups"] = {kind: qc_load(&self.counts[i]) for i, kind in enumerate(GROUP_KINDS)}
         return counters
 
     # --- set-up ---
@@ -268,13 +277,9 @@ cdef class HashAggregation(Operator):
         cdef int32_t n_loaded = self.n_loaded
         if self.radix != NULL:
             radix_groups_finish(self.radix)
-        held.types = self.types
-        held.inputs = self.inputs
-        held.n_inputs = self.n_inputs
-        held.groups = self.groups
-        held.radix = self.radix
-        held.passed = self.passed
+        held = HeldGroups(self.types, self.inputs, self.n_inputs, self.groups, self.radix, self.passed, self.texts)
         self.types = NULL
+        self.texts = NULL
         self.inputs = NULL
         self.groups = NULL
         self.radix = NULL
@@ -287,11 +292,26 @@ cdef class HashAggregation(Operator):
             self.set_types(loaded)
             self.n_loaded = n_loaded
             self.prepare()
-            held_groups_move(&held, held.types + n_loaded, self.groups, loaded, self.memory)
+            held_groups_move(
+                &held, held.types + n_loaded, self.groups, self.types, self.texts, loaded, self.memory
+            )
         finally:
             held_groups_free(&held)
         self.n_last = 0
         self.rows_to_pass = 0
+        return 0
+
+    cdef bint must_renumber(self) noexcept nogil:
+        """Whether to group by numbers of texts from now on, or by texts again."""
+        if self.texts != NULL:
+            return text_numbers_are_many(self.texts)
+        return self.radix == NULL and self.passed == NULL and self.groups.table.layout.mode == KEYS_STORED
+
+    cdef int renumber(self) except -1 nogil:
+        with gil:
+            self.may_number = self.texts == NULL
+            self.is_numbered = self.texts == NULL
+            self.widen_groups(self.evaluator.program.output_schema if self.evaluating else self.input_schema)
         return 0
 
     cdef int prepare(self) except -1:
@@ -335,7 +355,12 @@ cdef class HashAggregation(Operator):
         self.plan.n_states = self.n_states
         self.plan.n_collections = self.calls.n_collections
         self.plan.collections = self.calls.collections
-        self.plan.types = types
+        self.may_number = self.may_number and text_numbers_suit(
+            types, self.n_keys, NULL if self.step == FINAL else self.inputs, self.n_inputs
+        )
+        if self.is_numbered:
+            self.texts = text_numbers_new(self.account, types, self.n_loaded, self.n_keys)
+        self.plan.types = types if self.texts == NULL else self.texts.types
         self.plan.state_types = state_types
         self.plan.states = self.calls.states
         self.plan.inputs = self.inputs
@@ -393,7 +418,7 @@ cdef class HashAggregation(Operator):
         """
         if self.batch.selection == NULL or self.batch.n_selected * 2 < self.batch.n_rows:
             return False
-        if self.radix != NULL or self.passed != NULL:
+        if self.radix != NULL or self.passed != NULL or self.texts != NULL:
             return False
         if self.groups.table.n_groups == 0 or self.groups.table.n_groups > FEW_GROUPS:
             return False
@@ -433,18 +458,10 @@ cdef class HashAggregation(Operator):
         cdef const uint32_t* rows = self.batch.selection + self.position
         cdef int64_t first = rows[0] & ~<uint32_t> 7
         cdef int64_t n = min(self.batch.n_rows - first, <int64_t> VECTOR_ROWS)
-        cdef int64_t low = 1
-        cdef int64_t high = min(self.batch.n_selected - self.position, n)
-        cdef int64_t middle
+        cdef int64_t low = batch_selected_below(self.batch, self.position, first + n)
         cdef VectorScratch* scratch
         cdef uint32_t* numbers = NULL
         cdef int32_t i
-        while low < high:               # rows[:low] are below first + n, rows[high] is not or is the end
-            middle = (low + high + 1) >> 1
-            if rows[middle - 1] < first + n:
-                low = middle
-            else:
-                high = middle - 1
         simd_kernels().rows_to_bits(rows, low, <uint32_t> first, bits, VECTOR_BITMAP_BYTES)
         if self.evaluating:
             self.evaluator.load_all(self.batch, first, n, self.vectors)
@@ -514,8 +531,8 @@ cdef class HashAggregation(Operator):
                 self.position += n
             out = batch_new(self.output_schema, n_rows)
             group_set_complete(groups, n_rows)
-            group_results(groups, keys, self.calls, self.output_schema, 0, n_rows, out.columns, self.account)
-            counter_add(&self.groups_whole, n_rows)
+            group_results(groups, keys, NULL, self.calls, self.output_schema, 0, n_rows, out.columns, self.account)
+            counter_add(&self.counts[<int> WHOLE], n_rows)
             done = True
         finally:
             group_set_free(groups)
@@ -570,16 +587,6 @@ cdef class HashAggregation(Operator):
                 n_groups += self.radix.sets[p].table.n_groups
         return n_groups > self.partial_groups_max * PARTITIONED_GROUPS
 
-    cdef double share_of_recent_groups(self) noexcept nogil:
-        """The share of the last vector's rows whose group is among the newest groups."""
-        cdef const uint32_t* numbers = <const uint32_t*> self.numbers.data
-        cdef int64_t recent = self.groups.table.n_groups - 2 * VECTOR_ROWS
-        cdef int64_t n = 0
-        cdef int64_t i
-        for i in range(self.n_last):
-            n += numbers[i] >= recent
-        return <double> n / max(self.n_last, <int64_t> 1)
-
     cdef bint try_radix(self) except -1 nogil:
         """Change to a partitioned table, which may have more groups, if that is useful. Returns whether it changed."""
         if self.radix != NULL or self.passed != NULL:
@@ -588,7 +595,7 @@ cdef class HashAggregation(Operator):
         if self.rows_grouped * 50 < self.groups.table.n_groups * 51:
             return False
         # If the input is in key order, its next rows do not belong to a group of the table.
-        if self.share_of_recent_groups() > 0.9:
+        if group_table_recent_share(self.groups.table, <const uint32_t*> self.numbers.data, self.n_last) > 0.9:
             self.partial_groups_max = min(self.partial_groups_max, <int64_t> ORDERED_GROUPS_MAX)
             return False
         if group_table_is_array(self.groups.table):
@@ -604,7 +611,7 @@ cdef class HashAggregation(Operator):
         cdef bint masks
         if self.takes_parts and self.batch.part >= 0 and self.batch.selection == NULL and self.add_part():
             self.rows_grouped += n_rows
-            counter_add(&self.rows_paged, n_rows)
+            counter_add(&self.counts[<int> PAGED], n_rows)
         masks = self.takes_mask()
         if self.takes_columns and self.batch.selection == NULL and self.add_columns():
             self.rows_grouped += n_rows
@@ -624,7 +631,12 @@ cdef class HashAggregation(Operator):
                     self.position += n
                     continue
             n = min(n_rows - self.position, <int64_t> VECTOR_ROWS)
+            if self.may_number and self.must_renumber():
+                self.renumber()
+                masks = False
             self.load(n)
+            if self.texts != NULL:
+                text_numbers_put(self.texts, self.vectors, n)
             if self.radix != NULL:
                 radix_groups_add(self.radix, self.vectors, n)
                 self.rows_grouped += n
@@ -679,16 +691,18 @@ cdef class HashAggregation(Operator):
 
     cdef void count_groups(self) noexcept nogil:
         """Count the groups to return for the statistics."""
+        cdef int kind = OF_TABLE
         if self.radix != NULL:
-            counter_add(&self.groups_of_radix, self.n_emitting)
+            kind = OF_RADIX
         elif self.runs != NULL:
-            counter_add(&self.groups_of_runs, self.n_emitting)
+            kind = OF_RUNS
         elif self.passed != NULL:
-            counter_add(&self.rows_passed, self.n_emitting)
+            kind = PASSED
         elif self.groups != NULL and group_table_is_array(self.groups.table):
-            counter_add(&self.groups_of_array, self.n_emitting)
-        else:
-            counter_add(&self.groups_of_table, self.n_emitting)
+            kind = OF_ARRAY
+        counter_add(&self.counts[kind], self.n_emitting)
+        if self.texts != NULL:
+            counter_add(&self.counts[<int> NUMBERED], self.n_emitting)
 
     cdef bint next_part(self) noexcept nogil:
         """Free this part of the key space and go to the next one. Returns False if this part is the last."""
@@ -726,7 +740,7 @@ cdef class HashAggregation(Operator):
         self.is_roomy = False
         self.rows_grouped = 0
         if self.rows_to_pass > 0:
-            self.passed = key_columns_new(self.account, self.types, self.n_keys)
+            self.passed = key_columns_new(self.account, self.plan.types, self.n_keys)
             key_columns_reserve(self.passed, self.partial_groups_max)
         return 0
 
@@ -736,8 +750,8 @@ cdef class HashAggregation(Operator):
         """
         cdef GroupSet* groups = self.radix.sets[self.part] if self.radix != NULL else self.groups
         if self.step == PARTIAL:
-            return group_states(groups, self.passed, start, n, columns, self.account)
-        return group_results(groups, NULL, self.calls, self.output_schema, start, n, columns, self.account)
+            return group_states(groups, self.passed, self.texts, start, n, columns, self.account)
+        return group_results(groups, NULL, self.texts, self.calls, self.output_schema, start, n, columns, self.account)
 
     cdef Batch* emit(self) except NULL nogil:
         """The next groups as a batch."""
@@ -783,7 +797,6 @@ cdef class HashAggregation(Operator):
     cdef Batch* emit_parts(self) except NULL nogil:
         """The groups of several small parts as one batch."""
         cdef CSchema* schema = self.output_schema
-        cdef DataType* types = <DataType*> struct_new(schema.n_fields * sizeof(DataType))
         cdef Buffer* scratch = NULL
         cdef ColumnStore* rows = NULL
         cdef Batch* out = NULL
@@ -791,10 +804,8 @@ cdef class HashAggregation(Operator):
         cdef int64_t n
         cdef bint done = False
         try:
-            for i in range(schema.n_fields):
-                types[i] = schema.fields[i].type
             scratch = buffer_new(self.account, sizeof(VectorScratch))
-            rows = column_store_new(self.account, types, schema.n_fields)
+            rows = column_store_of(self.account, schema)
             while rows.n_rows < PART_ROWS_MIN:
                 n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS - rows.n_rows)
                 if n > 0:               # a part without groups has no set
@@ -807,7 +818,6 @@ cdef class HashAggregation(Operator):
                 out.columns[i] = column_store_column(rows, i)
             done = True
         finally:
-            struct_free(types)
             buffer_unref(scratch)
             owner_unref(<Owner*> rows)
             if not done:
@@ -865,10 +875,12 @@ cdef class HashAggregation(Operator):
         radix_groups_free(self.radix)
         key_columns_free(self.passed)
         key_runs_free(self.runs)
+        text_numbers_free(self.texts)
         self.runs = NULL
         self.groups = NULL
         self.radix = NULL
         self.passed = NULL
+        self.texts = NULL
         aggregate_inputs_free(self.inputs, self.n_inputs)
         self.inputs = NULL
         struct_free(self.types)

@@ -8,18 +8,21 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.aggregate.group_set cimport GroupSet
+from qcore_ext.aggregate.text_numbers cimport TextNumbers
 from qcore_ext.rows.key_columns cimport KeyColumns
 
 # Write the keys and states of n groups from start. The caller owns each column that is not NULL, also after an error.
-# If `passed` is not NULL it has the keys, otherwise the set's table has them.
+# If `passed` is not NULL it has the keys, otherwise the set's table has them. If `texts` is not NULL the keys have
+# numbers of its texts, and the columns the texts.
 cdef int group_states(
-    GroupSet* groups, KeyColumns* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, TextNumbers* texts, int64_t start, int64_t n, Column** columns,
+    MemoryAccount* account,
 ) except -1 nogil
 # Write the keys and results of n groups from start, with the types of `schema`. The caller owns them as above, and
-# `passed` is as above.
+# `passed` and `texts` are as above.
 cdef int group_results(
-    GroupSet* groups, KeyColumns* passed, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n,
-    Column** columns, MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, TextNumbers* texts, AggregateCalls calls, CSchema* schema, int64_t start,
+    int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil
 # The result row of an aggregation without keys that had no batch. Counts are 0, other results are null.
 cdef Batch* result_of_no_rows(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil

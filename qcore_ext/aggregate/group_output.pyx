@@ -17,21 +17,32 @@ from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
 from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
+from qcore_ext.aggregate.text_numbers cimport text_numbers_columns
 from qcore_ext.rows.key_columns cimport key_columns_column
 
 
-cdef int group_states(
-    GroupSet* groups, KeyColumns* passed, int64_t start, int64_t n, Column** columns, MemoryAccount* account,
+cdef int group_keys(
+    GroupSet* groups, KeyColumns* passed, TextNumbers* texts, int64_t start, int64_t n, Column** columns,
+    MemoryAccount* account,
 ) except -1 nogil:
-    cdef int32_t n_keys = groups.plan.n_keys
-    cdef Column** into
-    cdef int32_t i, j
+    cdef int32_t i
     qc_check(start >= 0 and n >= 0, b"the groups to output are a range")
-    for i in range(n_keys):
+    for i in range(groups.plan.n_keys):
         if passed != NULL:
             columns[i] = key_columns_column(passed, i, start, n, account)
         else:
             columns[i] = group_table_column(groups.table, i, start, n, account)
+    return text_numbers_columns(texts, columns) if texts != NULL else 0
+
+
+cdef int group_states(
+    GroupSet* groups, KeyColumns* passed, TextNumbers* texts, int64_t start, int64_t n, Column** columns,
+    MemoryAccount* account,
+) except -1 nogil:
+    cdef int32_t n_keys = groups.plan.n_keys
+    cdef Column** into
+    cdef int32_t i, j
+    group_keys(groups, passed, texts, start, n, columns, account)
     for i in range(groups.plan.n_states):
         into = columns + n_keys + groups.plan.states[i].column
         for j in range(state_n_columns(groups.plan.states[i].kind)):
@@ -40,18 +51,13 @@ cdef int group_states(
 
 
 cdef int group_results(
-    GroupSet* groups, KeyColumns* passed, AggregateCalls calls, CSchema* schema, int64_t start, int64_t n,
-    Column** columns, MemoryAccount* account,
+    GroupSet* groups, KeyColumns* passed, TextNumbers* texts, AggregateCalls calls, CSchema* schema, int64_t start,
+    int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil:
     cdef int32_t n_keys = groups.plan.n_keys
     cdef int32_t i
-    qc_check(start >= 0 and n >= 0, b"the groups to output are a range")
     qc_check(n_keys + calls.n_results <= schema.n_fields, b"the output has a field for each key and result")
-    for i in range(n_keys):
-        if passed != NULL:
-            columns[i] = key_columns_column(passed, i, start, n, account)
-        else:
-            columns[i] = group_table_column(groups.table, i, start, n, account)
+    group_keys(groups, passed, texts, start, n, columns, account)
     columns += n_keys
     for i in range(calls.n_results):
         if calls.results[i].how == RESULT_HOLISTIC:

@@ -67,6 +67,8 @@ cdef int group_table_clear(GroupTable* table) except -1 nogil
 cdef Column* group_table_column(
     GroupTable* table, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil
+# The share of the n rows whose groups, in `groups`, are among the newest 2 * VECTOR_ROWS groups.
+cdef double group_table_recent_share(const GroupTable* table, const uint32_t* groups, int64_t n) noexcept nogil
 # Whether groups are found in an array, without hashing.
 cdef bint group_table_is_array(const GroupTable* table) noexcept nogil
 cdef int64_t group_table_slot_bytes(const GroupTable* table) noexcept nogil

@@ -848,6 +848,15 @@ cdef bint group_table_find_some(
     return True
 
 
+cdef double group_table_recent_share(const GroupTable* table, const uint32_t* groups, int64_t n) noexcept nogil:
+    cdef int64_t recent = table.n_groups - 2 * VECTOR_ROWS
+    cdef int64_t n_recent = 0
+    cdef int64_t i
+    for i in range(n):
+        n_recent += groups[i] >= recent
+    return <double> n_recent / max(n, <int64_t> 1)
+
+
 cdef Column* group_table_column(
     GroupTable* table, int32_t column, int64_t start, int64_t n, MemoryAccount* account,
 ) except NULL nogil:

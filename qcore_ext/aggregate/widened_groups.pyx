@@ -1,4 +1,4 @@
-"""Conversion of groups to wider types."""
+"""Conversion of groups to wider types, or to keys that have numbers for texts and back."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -16,6 +16,7 @@ from qcore_ext.aggregate.group_output cimport group_states
 from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_merge
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_column
 from qcore_ext.aggregate.radix_groups cimport radix_groups_free
+from qcore_ext.aggregate.text_numbers cimport text_numbers_free, text_numbers_put
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_column, key_columns_free, key_columns_reserve,
 )
@@ -96,13 +97,14 @@ cdef int load(Batch* batch, int64_t start, int64_t n, WidenedScratch* scratch) e
 
 
 cdef Batch* set_batch(
-    GroupSet* source, KeyColumns* passed, CSchema* held, int64_t start, int64_t n, Account account,
+    GroupSet* source, KeyColumns* passed, TextNumbers* texts, CSchema* held, int64_t start, int64_t n,
+    Account account,
 ) except NULL nogil:
     """The keys and states of n groups as a batch."""
     cdef Batch* batch = batch_new(held, n)
     cdef bint done = False
     try:
-        group_states(source, passed, start, n, batch.columns, account.account)
+        group_states(source, passed, texts, start, n, batch.columns, account.account)
         done = True
     finally:
         if not done:
@@ -110,7 +112,9 @@ cdef Batch* set_batch(
     return batch
 
 
-cdef int merge_batch(Batch* batch, Widener widener, GroupSet* target, WidenedScratch* scratch) except -1 nogil:
+cdef int merge_batch(
+    Batch* batch, Widener widener, GroupSet* target, TextNumbers* texts, WidenedScratch* scratch,
+) except -1 nogil:
     cdef Batch* widened = widener.widen_batch(batch)
     cdef int64_t start = 0
     cdef int64_t n
@@ -119,6 +123,8 @@ cdef int merge_batch(Batch* batch, Widener widener, GroupSet* target, WidenedScr
             account_check(target.plan.account)
             n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
             load(widened, start, n, scratch)
+            if texts != NULL:
+                text_numbers_put(texts, scratch.vectors, n)
             group_set_merge(target, scratch.vectors, NULL, n, scratch.numbers)
             start += n
     finally:
@@ -127,19 +133,20 @@ cdef int merge_batch(Batch* batch, Widener widener, GroupSet* target, WidenedScr
 
 
 cdef int group_set_widen(
-    GroupSet* source, int64_t n_groups, KeyColumns* passed, CSchema* held, GroupSet* target, CSchema* wide,
+    GroupSet* source, HeldGroups* held, CSchema* narrow, GroupSet* target, TextNumbers* texts, CSchema* wide,
     Account account,
 ) except -1:
-    """Merge the groups of a set into another. If `passed` is not NULL it has their keys."""
-    cdef Widener widener = new_widener(held, wide, account)
+    """Merge the groups of one of the held sets into another set."""
+    cdef Widener widener = new_widener(narrow, wide, account)
+    cdef int64_t n_groups = held.passed.n_rows if held.passed != NULL else source.table.n_groups
     with nogil:
-        merge_set(source, n_groups, passed, held, target, widener, account)
+        merge_set(source, n_groups, held, narrow, target, texts, widener, account)
     return 0
 
 
 cdef int merge_set(
-    GroupSet* source, int64_t n_groups, KeyColumns* passed, CSchema* held, GroupSet* target, Widener widener,
-    Account account,
+    GroupSet* source, int64_t n_groups, HeldGroups* held, CSchema* narrow, GroupSet* target, TextNumbers* texts,
+    Widener widener, Account account,
 ) except -1 nogil:
     cdef Buffer* buffer
     cdef Batch* batch
@@ -148,13 +155,13 @@ cdef int merge_set(
     cdef int32_t i
     for i in range(source.plan.n_states):
         state_extend(&source.states[i], n_groups)
-    buffer = scratch_new(held.n_fields, account)
+    buffer = scratch_new(narrow.n_fields, account)
     try:
         while start < n_groups:
             n = min(n_groups - start, <int64_t> PIECE_ROWS)
-            batch = set_batch(source, passed, held, start, n, account)
+            batch = set_batch(source, held.passed, held.texts, narrow, start, n, account)
             try:
-                merge_batch(batch, widener, target, <WidenedScratch*> buffer.data)
+                merge_batch(batch, widener, target, texts, <WidenedScratch*> buffer.data)
             finally:
                 batch_unref(batch)
             start += n
@@ -285,23 +292,21 @@ cdef int32_t first_change(CSchema* declared, CSchema* loaded) except -2:
 
 
 cdef int held_groups_move(
-    HeldGroups* held, const DataType* state_types, GroupSet* target, CSchema* loaded, Account account,
+    HeldGroups* held, const DataType* state_types, GroupSet* target, const DataType* types, TextNumbers* texts,
+    CSchema* loaded, Account account,
 ) except -1:
     cdef const GroupPlan* plan = target.plan
     cdef CSchema* narrow = states_schema(loaded, held.types, plan.n_keys, plan.states, plan.n_states, state_types)
     cdef CSchema* wide = NULL
-    cdef int64_t n_groups
     cdef int32_t i
     try:
-        wide = states_schema(loaded, plan.types, plan.n_keys, plan.states, plan.n_states, plan.state_types)
+        wide = states_schema(loaded, types, plan.n_keys, plan.states, plan.n_states, plan.state_types)
         if held.radix != NULL:
             for i in range(RADIX_PARTS):
                 if held.radix.sets[i] != NULL:
-                    n_groups = held.radix.sets[i].table.n_groups
-                    group_set_widen(held.radix.sets[i], n_groups, NULL, narrow, target, wide, account)
+                    group_set_widen(held.radix.sets[i], held, narrow, target, texts, wide, account)
             return 0
-        n_groups = held.passed.n_rows if held.passed != NULL else held.groups.table.n_groups
-        group_set_widen(held.groups, n_groups, held.passed, narrow, target, wide, account)
+        group_set_widen(held.groups, held, narrow, target, texts, wide, account)
         for i in range(plan.n_inputs):
             if held.inputs[i].pairs != NULL:
                 group_table_widen(held.inputs[i].pairs, plan.inputs[i].pairs, account)
@@ -317,5 +322,6 @@ cdef void held_groups_free(HeldGroups* held) noexcept nogil:
     radix_groups_free(held.radix)
     group_set_free(held.groups)
     key_columns_free(held.passed)
+    text_numbers_free(held.texts)
     aggregate_inputs_free(held.inputs, held.n_inputs)
     struct_free(held.types)

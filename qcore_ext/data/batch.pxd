@@ -37,6 +37,8 @@ cdef inline void batch_unref(Batch* batch) noexcept nogil:
 
 # Set the selection of a batch that was not handed on yet. References `owner`.
 cdef void batch_select(Batch* batch, const uint32_t* selection, int64_t n_selected, Owner* owner) noexcept nogil
+# The number of selected rows from the position in the selection on whose row number is below `limit`.
+cdef int64_t batch_selected_below(const Batch* batch, int64_t position, int64_t limit) noexcept nogil
 # The selected rows as a batch without selection: a new reference to the batch itself if it has no selection, else
 # DICTIONARY columns over its columns.
 cdef Batch* batch_compact(Batch* batch, MemoryAccount* account) except NULL nogil

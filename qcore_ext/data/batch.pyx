@@ -56,6 +56,20 @@ cdef Batch* batch_take(
     return out
 
 
+cdef int64_t batch_selected_below(const Batch* batch, int64_t position, int64_t limit) noexcept nogil:
+    cdef const uint32_t* rows = batch.selection + position
+    cdef int64_t low = 0
+    cdef int64_t high = min(batch.n_selected - position, limit)
+    cdef int64_t middle
+    while low < high:               # rows[:low] are below the limit, rows[high] is not or is the end
+        middle = (low + high + 1) >> 1
+        if rows[middle - 1] < limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 cdef Batch* batch_compact(Batch* batch, MemoryAccount* account) except NULL nogil:
     if batch.selection == NULL:
         return batch_ref(batch)

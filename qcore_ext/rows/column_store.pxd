@@ -10,7 +10,7 @@ of a heap's rows is kept, their bytes are copied instead, so that the store does
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.column cimport Column, VectorScratch
-from qcore_ext.data.schema cimport DataType
+from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount, Owner, OwnerList
 
 
@@ -36,6 +36,8 @@ ctypedef struct ColumnStore:
 
 
 cdef ColumnStore* column_store_new(MemoryAccount* account, const DataType* types, int32_t n_columns) except NULL nogil
+# An empty store for rows of a schema.
+cdef ColumnStore* column_store_of(MemoryAccount* account, const CSchema* schema) except NULL nogil
 # Append n <= VECTOR_ROWS rows of the columns: rows[0..n), or start..start+n if rows is NULL. The arguments are those of
 # column_load. After an error the store may only be dropped.
 cdef int column_store_append(

@@ -58,6 +58,17 @@ cdef ColumnStore* column_store_new(MemoryAccount* account, const DataType* types
     return store
 
 
+cdef ColumnStore* column_store_of(MemoryAccount* account, const CSchema* schema) except NULL nogil:
+    cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
+    cdef int32_t i
+    try:
+        for i in range(schema.n_fields):
+            types[i] = schema.fields[i].type
+        return column_store_new(account, types, schema.n_fields)
+    finally:
+        struct_free(types)
+
+
 cdef int reserve(ColumnStore* store, int64_t n_rows) except -1 nogil:
     cdef StoreColumn* column
     cdef int64_t capacity = store.capacity

@@ -15,20 +15,8 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.rows.nested_rows cimport nested_fields, schema_has_nested
 from qcore_ext.rows.column_store cimport (
-    ColumnStore, column_store_append, column_store_column, column_store_keep_nested, column_store_new,
+    ColumnStore, column_store_append, column_store_column, column_store_keep_nested, column_store_of,
 )
-
-
-cdef ColumnStore* store_of(CSchema* schema, Account account) except NULL nogil:
-    """An empty store for rows of a schema."""
-    cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
-    cdef int32_t i
-    try:
-        for i in range(schema.n_fields):
-            types[i] = schema.fields[i].type
-        return column_store_new(account.account, types, schema.n_fields)
-    finally:
-        struct_free(types)
 
 
 cdef Batch* batch_of(ColumnStore* store, CSchema* schema) except NULL nogil:
@@ -179,7 +167,7 @@ cdef ColumnStore* column_store_widen(
     if schema_equal(held, wide):
         return <ColumnStore*> owner_ref(<Owner*> store)
     try:
-        out = store_of(wide, account)
+        out = column_store_of(account.account, wide)
         if store.n_rows > 0:
             batch = batch_of(store, held)
             widened = batch_widen(batch, wide, account)

@@ -15,7 +15,7 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, YIELDED, Operator
 from qcore_ext.rows.nested_rows cimport nested_part, schema_has_nested
 from qcore_ext.rows.column_store cimport (
-    ColumnStore, column_store_append, column_store_keep_nested, column_store_new,
+    ColumnStore, column_store_append, column_store_keep_nested, column_store_of,
 )
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.shared_sort cimport HELPER_ROWS_MIN, STAGE_OUTPUT, STAGE_OVER, SortState
@@ -66,23 +66,17 @@ cdef class OrderBy(Operator):
         return self.prepare(schema)
 
     cdef int prepare(self, CSchema* schema) except -1 nogil:
-        cdef DataType* types = <DataType*> struct_new(max(schema.n_fields, 1) * sizeof(DataType))
         cdef int32_t i
         struct_free(self.positions)
         self.positions = NULL
-        try:
-            if schema_has_nested(schema):
-                self.positions = <int32_t*> struct_new(schema.n_fields * sizeof(int32_t))
+        if schema_has_nested(schema):
+            self.positions = <int32_t*> struct_new(schema.n_fields * sizeof(int32_t))
             for i in range(schema.n_fields):
-                types[i] = schema.fields[i].type
-                if self.positions != NULL:
-                    self.positions[i] = i
-            if self.rows == NULL:
-                self.rows = column_store_new(self.account, types, schema.n_fields)
-            if self.scratch == NULL:
-                self.scratch = buffer_new(self.account, sizeof(VectorScratch))
-        finally:
-            struct_free(types)
+                self.positions[i] = i
+        if self.rows == NULL:
+            self.rows = column_store_of(self.account, schema)
+        if self.scratch == NULL:
+            self.scratch = buffer_new(self.account, sizeof(VectorScratch))
         return 0
 
     cdef bint needs_input(self) noexcept nogil:

@@ -32,7 +32,7 @@ from qcore_ext.window.frame_aggregates cimport aggregate_over_frames
 from qcore_ext.window.frame_rows cimport FrameRows, frame_rows_free, frame_rows_init, frame_rows_share
 from qcore_ext.window.frame_holistic cimport frame_results
 from qcore_ext.aggregate.group_output cimport output_for_types
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_new
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
 from qcore_ext.sort.order cimport SortOrder
 from qcore_ext.sort.run cimport SortRun, sort_run_free, sort_run_new
 from qcore_ext.window.frames cimport (
@@ -334,17 +334,10 @@ cdef class Window(Operator):
         return found
 
     cdef int prepare(self, CSchema* schema) except -1 nogil:
-        cdef DataType* types = <DataType*> struct_new((schema.n_fields + 1) * sizeof(DataType))
-        cdef int32_t i
-        try:
-            for i in range(schema.n_fields):
-                types[i] = schema.fields[i].type
-            if self.rows == NULL:
-                self.rows = column_store_new(self.account, types, schema.n_fields)
-            if self.scratch == NULL:
-                self.scratch = buffer_new(self.account, sizeof(VectorScratch))
-        finally:
-            struct_free(types)
+        if self.rows == NULL:
+            self.rows = column_store_of(self.account, schema)
+        if self.scratch == NULL:
+            self.scratch = buffer_new(self.account, sizeof(VectorScratch))
         return 0
 
     cdef bint needs_input(self) noexcept nogil:
