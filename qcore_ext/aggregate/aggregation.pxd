@@ -14,7 +14,6 @@ from qcore_ext.aggregate.group_set cimport GroupPlan, GroupSet
 from qcore_ext.aggregate.key_runs cimport KeyRuns
 from qcore_ext.aggregate.radix_groups cimport RadixGroups
 from qcore_ext.aggregate.text_numbers cimport TextNumbers
-from qcore_ext.rows.column_store cimport ColumnStore
 from qcore_ext.rows.key_columns cimport KeyColumns
 
 
@@ -44,7 +43,7 @@ cdef class HashAggregation(Operator):
     cdef RadixGroups* radix         # owned; replaces `groups` when there are many groups
     # Owned; numbers the texts of the keys before they are grouped; NULL if the groups have the texts.
     cdef TextNumbers* texts
-    cdef bint is_numbered           # prepare() makes `texts`
+    cdef TextNumbers* next_texts    # owned; prepare() moves it to `texts`; NULL otherwise
     cdef bint may_number            # texts may be numbered from now on, or not any more
     cdef int64_t part               # the part of radix whose groups are returned
     cdef bint takes_parts           # rows in pages of one part are added to the groups of that part
@@ -92,15 +91,15 @@ cdef class HashAggregation(Operator):
     cdef Batch* take_whole_groups(self) except NULL nogil
     cdef int start_radix(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil
+    cdef int64_t n_weighed(self) noexcept nogil
     cdef bint try_radix(self) except -1 nogil
     cdef int consume(self) except -1 nogil
     cdef int64_t n_groups(self) noexcept nogil
+    cdef int64_t n_all_groups(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil
     cdef void count_groups(self) noexcept nogil
     cdef int stop_emitting(self) except -1 nogil
     cdef bint next_part(self) noexcept nogil
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil
     cdef Batch* emit(self) except NULL nogil
-    cdef int append_part(self, ColumnStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil
-    cdef Batch* emit_parts(self) except NULL nogil
     cdef void release(self) noexcept nogil

@@ -18,7 +18,7 @@ from qcore_ext.aggregate.state cimport FEW_GROUPS
 from qcore_ext.compute.evaluator cimport Evaluator
 from qcore_ext.compute.program cimport Program
 from qcore_ext.data.batch cimport WHOLE_GROUPS, Batch, batch_new, batch_selected_below, batch_unref
-from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch, column_unref
+from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Column, Vector, VectorScratch
 from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport TYPE_NESTED, CSchema, DataType, Schema, type_equal
 from qcore_ext.data.widening cimport raise_types_differ
@@ -33,7 +33,8 @@ from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
 from qcore_ext.aggregate.call_input cimport AggregateInput, aggregate_input_init, aggregate_inputs_free
 from qcore_ext.aggregate.group_output cimport (
-    group_results, group_states, output_for_types, result_of_no_rows, state_arguments,
+    OUTPUT_ROWS, PART_ROWS_MIN, group_results, group_states, output_for_types, parts_batch, result_of_no_rows,
+    state_arguments,
 )
 from qcore_ext.aggregate.group_set cimport (
     GroupSet, group_set_add, group_set_clear, group_set_complete, group_set_free, group_set_new, group_set_takes_mask,
@@ -48,14 +49,13 @@ from qcore_ext.aggregate.key_runs cimport (
     key_runs_suit,
 )
 from qcore_ext.aggregate.radix_groups cimport (
-    radix_groups_add, radix_groups_add_part, radix_groups_fetch, radix_groups_finish, radix_groups_free,
-    radix_groups_new, radix_groups_rows_each,
+    radix_groups_add, radix_groups_add_part, radix_groups_drop, radix_groups_fetch, radix_groups_finish,
+    radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
 from qcore_ext.aggregate.text_numbers cimport (
-    text_numbers_are_many, text_numbers_free, text_numbers_new, text_numbers_put, text_numbers_suit,
+    text_numbers_are_many, text_numbers_free, text_numbers_of, text_numbers_put, text_numbers_suit,
 )
 from qcore_ext.aggregate.whole_columns cimport whole_columns_add, whole_columns_suit
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
 from qcore_ext.rows.key_columns cimport (
     key_columns_append, key_columns_free, key_columns_new, key_columns_reserve,
 )
@@ -73,8 +73,6 @@ cdef enum:
     SINGLE = 0
     PARTIAL = 1
     FINAL = 2
-    OUTPUT_ROWS = 65536
-    PART_ROWS_MIN = 32768       # parts of a radix-partitioned table with fewer groups share an output batch
     # Number of rows to pass through before the table is used again: many, so that the trial costs little, but few
     # enough to notice that the input has changed.
     PASS_ROWS = 1048576
@@ -303,14 +301,24 @@ cdef class HashAggregation(Operator):
 
     cdef bint must_renumber(self) noexcept nogil:
         """Whether to group by numbers of texts from now on, or by texts again."""
+        if self.texts != NULL and self.radix != NULL:
+            # Most of its rows are in buffers: they are groups for all that is known.
+            return text_numbers_are_many(self.texts, self.rows_grouped, 0)
         if self.texts != NULL:
-            return text_numbers_are_many(self.texts)
-        return self.radix == NULL and self.passed == NULL and self.groups.table.layout.mode == KEYS_STORED
+            return text_numbers_are_many(self.texts, self.n_groups(), self.rows_grouped)
+        if self.radix != NULL or self.passed != NULL or self.groups.table.n_groups == 0:
+            return False
+        return self.groups.table.layout.mode == KEYS_STORED
 
     cdef int renumber(self) except -1 nogil:
+        """Move the groups to numbers of their texts, if these are few, or to texts for ever."""
+        self.may_number = self.texts == NULL
+        if self.may_number:
+            text_numbers_of(self.groups.table, self.types, self.n_loaded, &self.next_texts)
+            if self.next_texts == NULL:
+                self.may_number = False
+                return 0
         with gil:
-            self.may_number = self.texts == NULL
-            self.is_numbered = self.texts == NULL
             self.widen_groups(self.evaluator.program.output_schema if self.evaluating else self.input_schema)
         return 0
 
@@ -358,8 +366,8 @@ cdef class HashAggregation(Operator):
         self.may_number = self.may_number and text_numbers_suit(
             types, self.n_keys, NULL if self.step == FINAL else self.inputs, self.n_inputs
         )
-        if self.is_numbered:
-            self.texts = text_numbers_new(self.account, types, self.n_loaded, self.n_keys)
+        self.texts = self.next_texts
+        self.next_texts = NULL
         self.plan.types = types if self.texts == NULL else self.texts.types
         self.plan.state_types = state_types
         self.plan.states = self.calls.states
@@ -566,7 +574,6 @@ cdef class HashAggregation(Operator):
     cdef bint is_full(self) noexcept nogil:
         """Whether the partial step must return its groups before it reads more rows."""
         cdef int64_t n_groups = 0
-        cdef int64_t p
         if self.step != PARTIAL or self.n_keys == 0:
             return False
         if self.runs != NULL:
@@ -578,14 +585,22 @@ cdef class HashAggregation(Operator):
             # Most are of a part of the table that has not ended.
             return n_groups > HELD_RUNS_MAX or n_groups * HELD_RUN_BYTES > bytes_left(self.account)
         if self.radix == NULL:
-            n_groups = self.n_groups() + VECTOR_ROWS
+            n_groups = self.n_weighed() + VECTOR_ROWS
             return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)
         if self.position > 0:
             return False                        # one check for each batch is enough
-        for p in range(RADIX_PARTS):
-            if self.radix.sets[p] != NULL:
-                n_groups += self.radix.sets[p].table.n_groups
-        return n_groups > self.partial_groups_max * PARTITIONED_GROUPS
+        return self.n_all_groups() > self.partial_groups_max * PARTITIONED_GROUPS
+
+    cdef int64_t n_weighed(self) noexcept nogil:
+        """The number of groups. It is doubled if fewer fit the caches: keys of several columns that are stored, and rows
+        of which so many made a group that the next ones will make many more.
+        """
+        cdef int64_t n = self.n_groups()
+        if self.passed != NULL or group_table_is_array(self.groups.table):
+            return n
+        if self.n_keys > 1 and self.groups.table.layout.mode == KEYS_STORED or 3 * self.rows_grouped < 4 * n:
+            n *= 2
+        return n
 
     cdef bint try_radix(self) except -1 nogil:
         """Change to a partitioned table, which may have more groups, if that is useful. Returns whether it changed."""
@@ -649,7 +664,7 @@ cdef class HashAggregation(Operator):
                 group_set_add(self.groups, self.vectors, NULL, n, <uint32_t*> self.numbers.data)
                 self.n_last = n
                 self.rows_grouped += n
-                if self.step != PARTIAL and self.groups.table.n_groups >= self.radix_groups_min:
+                if self.step != PARTIAL and self.n_weighed() >= self.radix_groups_min:
                     if not group_table_is_array(self.groups.table):
                         self.start_radix()
                         masks = False
@@ -669,6 +684,17 @@ cdef class HashAggregation(Operator):
             return 0
         return self.passed.n_rows if self.passed != NULL else groups.table.n_groups
 
+    cdef int64_t n_all_groups(self) noexcept nogil:
+        """The number of groups that are being filled, of all parts."""
+        cdef int64_t n = 0
+        cdef int64_t p
+        if self.radix == NULL:
+            return self.n_groups()
+        for p in range(RADIX_PARTS):
+            if self.radix.sets[p] != NULL:
+                n += self.radix.sets[p].table.n_groups
+        return n
+
     cdef int start_emitting(self) except -1 nogil:
         cdef int64_t p
         self.emitting = True
@@ -679,9 +705,9 @@ cdef class HashAggregation(Operator):
             key_runs_cut(self.runs, self.passed)
         if self.radix != NULL:
             radix_groups_finish(self.radix)
+            self.n_emitting = self.n_all_groups()
             for p in range(RADIX_PARTS):
                 if self.radix.sets[p] != NULL:
-                    self.n_emitting += self.radix.sets[p].table.n_groups
                     group_set_complete(self.radix.sets[p], self.radix.sets[p].table.n_groups)
         elif self.groups != NULL:
             self.n_emitting = self.n_groups()
@@ -708,8 +734,7 @@ cdef class HashAggregation(Operator):
         """Free this part of the key space and go to the next one. Returns False if this part is the last."""
         if self.radix == NULL or self.part == RADIX_PARTS - 1:
             return False
-        group_set_free(self.radix.sets[self.part])
-        self.radix.sets[self.part] = NULL
+        radix_groups_drop(self.radix, self.part)
         self.part += 1
         self.emitted = 0
         return True
@@ -721,6 +746,8 @@ cdef class HashAggregation(Operator):
         if self.input_over and self.batch == NULL:
             self.done = True
             return 0
+        if self.texts != NULL:
+            self.texts.n_returned += self.n_emitting
         if self.passed == NULL and self.rows_grouped < 2 * self.n_emitting:
             self.rows_to_pass = PASS_ROWS
         radix_groups_free(self.radix)
@@ -759,7 +786,10 @@ cdef class HashAggregation(Operator):
         cdef Batch* out
         cdef bint done = False
         if self.radix != NULL and n < PART_ROWS_MIN:
-            return self.emit_parts()
+            return parts_batch(
+                self.radix, &self.part, &self.emitted, self.step == PARTIAL, self.texts, self.calls,
+                self.output_schema, self.account,
+            )
         out = batch_new(self.output_schema, n)
         try:
             self.emit_columns(self.emitted, n, out.columns)
@@ -775,53 +805,6 @@ cdef class HashAggregation(Operator):
             batch_unref(out)
             out = self.ready
             self.ready = NULL
-        return out
-
-    cdef int append_part(self, ColumnStore* rows, VectorScratch* scratch, int64_t n) except -1 nogil:
-        """Append the next n groups of this part to `rows`."""
-        cdef int32_t n_columns = self.output_schema.n_fields
-        cdef Column** columns = <Column**> struct_new(n_columns * sizeof(Column*))
-        cdef int64_t start = 0
-        cdef int32_t i
-        try:
-            self.emit_columns(self.emitted, n, columns)
-            while start < n:
-                column_store_append(rows, columns, start, NULL, min(n - start, <int64_t> VECTOR_ROWS), scratch)
-                start += VECTOR_ROWS
-        finally:
-            for i in range(n_columns):
-                column_unref(columns[i])
-            struct_free(columns)
-        return 0
-
-    cdef Batch* emit_parts(self) except NULL nogil:
-        """The groups of several small parts as one batch."""
-        cdef CSchema* schema = self.output_schema
-        cdef Buffer* scratch = NULL
-        cdef ColumnStore* rows = NULL
-        cdef Batch* out = NULL
-        cdef int32_t i
-        cdef int64_t n
-        cdef bint done = False
-        try:
-            scratch = buffer_new(self.account, sizeof(VectorScratch))
-            rows = column_store_of(self.account, schema)
-            while rows.n_rows < PART_ROWS_MIN:
-                n = min(self.n_groups() - self.emitted, <int64_t> OUTPUT_ROWS - rows.n_rows)
-                if n > 0:               # a part without groups has no set
-                    self.append_part(rows, <VectorScratch*> scratch.data, n)
-                self.emitted += n
-                if self.emitted == self.n_groups() and not self.next_part():
-                    break
-            out = batch_new(schema, rows.n_rows)
-            for i in range(schema.n_fields):
-                out.columns[i] = column_store_column(rows, i)
-            done = True
-        finally:
-            buffer_unref(scratch)
-            owner_unref(<Owner*> rows)
-            if not done:
-                batch_unref(out)
         return out
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
@@ -876,11 +859,13 @@ cdef class HashAggregation(Operator):
         key_columns_free(self.passed)
         key_runs_free(self.runs)
         text_numbers_free(self.texts)
+        text_numbers_free(self.next_texts)
         self.runs = NULL
         self.groups = NULL
         self.radix = NULL
         self.passed = NULL
         self.texts = NULL
+        self.next_texts = NULL
         aggregate_inputs_free(self.inputs, self.n_inputs)
         self.inputs = NULL
         struct_free(self.types)

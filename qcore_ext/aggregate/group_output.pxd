@@ -8,8 +8,14 @@ from qcore_ext.data.column cimport Column
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Account, MemoryAccount
 from qcore_ext.aggregate.group_set cimport GroupSet
+from qcore_ext.aggregate.radix_groups cimport RadixGroups
 from qcore_ext.aggregate.text_numbers cimport TextNumbers
 from qcore_ext.rows.key_columns cimport KeyColumns
+
+cdef enum:
+    OUTPUT_ROWS = 65536         # groups of a batch, at most
+    PART_ROWS_MIN = 32768       # parts with fewer groups share a batch
+
 
 # Write the keys and states of n groups from start. The caller owns each column that is not NULL, also after an error.
 # If `passed` is not NULL it has the keys, otherwise the set's table has them. If `texts` is not NULL the keys have
@@ -24,6 +30,12 @@ cdef int group_results(
     GroupSet* groups, KeyColumns* passed, TextNumbers* texts, AggregateCalls calls, CSchema* schema, int64_t start,
     int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil
+# The next groups of several small parts as one batch. `part` and `emitted` are the part whose groups are next and the
+# number of its groups that were returned before; parts without further groups are dropped. `as_states` as below.
+cdef Batch* parts_batch(
+    RadixGroups* radix, int64_t* part, int64_t* emitted, bint as_states, TextNumbers* texts, AggregateCalls calls,
+    CSchema* schema, MemoryAccount* account,
+) except NULL nogil
 # The result row of an aggregation without keys that had no batch. Counts are 0, other results are null.
 cdef Batch* result_of_no_rows(AggregateCalls calls, CSchema* schema, Account account) except NULL nogil
 # Write the argument type of each state. If `merging`, `types` are the types of keys and state columns, otherwise those

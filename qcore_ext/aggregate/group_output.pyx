@@ -11,14 +11,17 @@ from qcore_ext.aggregate.comoments cimport REGR_COUNT
 from qcore_ext.aggregate.state cimport state_column, state_column_type, state_n_columns
 from qcore_ext.aggregate.state_kind cimport STATE_COUNT
 from qcore_ext.data.batch cimport batch_new, batch_unref
-from qcore_ext.data.column cimport column_constant_null, column_new_flat
+from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch, column_constant_null, column_new_flat, column_unref
 from qcore_ext.data.schema cimport Field, Schema, schema_copy_field, schema_new, schema_set_field, type_equal
 from qcore_ext.ground.check cimport qc_check
-from qcore_ext.ground.memory cimport Buffer, Owner, owner_unref, struct_free, struct_new
+from qcore_ext.ground.memory cimport Buffer, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new
 from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
+from qcore_ext.aggregate.radix_groups cimport radix_groups_drop
 from qcore_ext.aggregate.text_numbers cimport text_numbers_columns
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
 from qcore_ext.rows.key_columns cimport key_columns_column
+from qcore_ext.rows.part_buffers cimport RADIX_PARTS
 
 
 cdef int group_keys(
@@ -69,6 +72,70 @@ cdef int group_results(
             &calls.results[i], groups.states, &schema.fields[n_keys + i].type, start, n, account
         )
     return 0
+
+
+cdef int append_groups(
+    ColumnStore* rows, GroupSet* groups, bint as_states, TextNumbers* texts, AggregateCalls calls, CSchema* schema,
+    int64_t start, int64_t n, VectorScratch* scratch,
+) except -1 nogil:
+    """Append n groups from start to `rows`."""
+    cdef Column** columns = <Column**> struct_new(schema.n_fields * sizeof(Column*))
+    cdef int64_t at = 0
+    cdef int32_t i
+    try:
+        if as_states:
+            group_states(groups, NULL, texts, start, n, columns, rows.account)
+        else:
+            group_results(groups, NULL, texts, calls, schema, start, n, columns, rows.account)
+        while at < n:
+            column_store_append(rows, columns, at, NULL, min(n - at, <int64_t> VECTOR_ROWS), scratch)
+            at += VECTOR_ROWS
+    finally:
+        for i in range(schema.n_fields):
+            column_unref(columns[i])
+        struct_free(columns)
+    return 0
+
+
+cdef Batch* parts_batch(
+    RadixGroups* radix, int64_t* part, int64_t* emitted, bint as_states, TextNumbers* texts, AggregateCalls calls,
+    CSchema* schema, MemoryAccount* account,
+) except NULL nogil:
+    cdef Buffer* scratch = NULL
+    cdef ColumnStore* rows = NULL
+    cdef GroupSet* groups
+    cdef Batch* out = NULL
+    cdef int32_t i
+    cdef int64_t n, n_groups
+    cdef bint done = False
+    try:
+        scratch = buffer_new(account, sizeof(VectorScratch))
+        rows = column_store_of(account, schema)
+        while rows.n_rows < PART_ROWS_MIN:
+            groups = radix.sets[part[0]]            # NULL: the part has no groups
+            n_groups = groups.table.n_groups if groups != NULL else 0
+            n = min(n_groups - emitted[0], <int64_t> OUTPUT_ROWS - rows.n_rows)
+            if n > 0:
+                append_groups(
+                    rows, groups, as_states, texts, calls, schema, emitted[0], n, <VectorScratch*> scratch.data
+                )
+            emitted[0] += n
+            if emitted[0] == n_groups:
+                if part[0] == RADIX_PARTS - 1:
+                    break
+                radix_groups_drop(radix, part[0])
+                part[0] += 1
+                emitted[0] = 0
+        out = batch_new(schema, rows.n_rows)
+        for i in range(schema.n_fields):
+            out.columns[i] = column_store_column(rows, i)
+        done = True
+    finally:
+        buffer_unref(scratch)
+        owner_unref(<Owner*> rows)
+        if not done:
+            batch_unref(out)
+    return out
 
 
 cdef bint is_count(AggregateCalls calls, const CallResult* result) noexcept nogil:

@@ -42,5 +42,7 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 cdef void radix_groups_fetch(RadixGroups* radix, int64_t part, int64_t n_rows) noexcept nogil
 # Add n <= VECTOR_ROWS rows, all of one part.
 cdef int radix_groups_add_part(RadixGroups* radix, int64_t part, const Vector* vectors, int64_t n) except -1 nogil
+# Free the groups of a part.
+cdef void radix_groups_drop(RadixGroups* radix, int64_t part) noexcept nogil
 # Add the buffered rows to their parts. Afterwards sets[0..RADIX_PARTS) have all groups.
 cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil

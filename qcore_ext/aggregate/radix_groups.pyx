@@ -466,3 +466,8 @@ cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil:
     buffer_unref(radix.text)
     radix.text = NULL
     return 0
+
+
+cdef void radix_groups_drop(RadixGroups* radix, int64_t part) noexcept nogil:
+    group_set_free(radix.sets[part])
+    radix.sets[part] = NULL

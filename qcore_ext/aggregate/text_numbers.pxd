@@ -7,7 +7,8 @@ pack into a word, index an array and are partitioned as any integer. Texts come 
 vectors over the texts of the column. With 1M groups by two texts of 25 bytes, 1,000 values each, a row took 128 ns
 before and takes 48 now.
 
-The owner begins with numbers when a text does not fit a word, and gives them up for ever if most rows have new texts.
+The owner begins with numbers when the texts of the first rows do not fit a word, and gives them up for ever if a column
+has nearly as many texts as there are groups: then to find its text costs as much as to find the group.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -28,7 +29,7 @@ ctypedef struct TextNumbers:
     Column** texts              # owned; the texts of a column when groups were last returned, or NULL
     Buffer* numbers             # owned; VECTOR_ROWS numbers a key column
     Buffer* scratch             # owned; the tables share it
-    int64_t n_rows              # rows that were numbered
+    int64_t n_returned          # groups that the owner had before those that it has now
 
 
 # Whether keys of these types have texts to number: beside another key, and no text that is an argument of a call too.
@@ -36,14 +37,17 @@ ctypedef struct TextNumbers:
 cdef bint text_numbers_suit(
     const DataType* types, int32_t n_keys, const AggregateInput* inputs, int32_t n_inputs,
 ) noexcept nogil
-# `types` are those of all vectors, the keys first.
-cdef TextNumbers* text_numbers_new(
-    MemoryAccount* account, const DataType* types, int32_t n_vectors, int32_t n_keys,
-) except NULL nogil
+# The numbers of the texts of a table with stored keys. `types` are those of all vectors of the owner, the keys first.
+# `out` is NULL if a column has too many texts for the groups (text_numbers_are_many).
+cdef int text_numbers_of(
+    const GroupTable* table, const DataType* types, int32_t n_vectors,
+    TextNumbers** out,          # OUT, owned by the caller
+) except -1 nogil
 cdef void text_numbers_free(TextNumbers* numbers) noexcept nogil       # NULL is ignored
 # Replace the vectors of texts by vectors of their numbers, which last until the next call. n <= VECTOR_ROWS.
 cdef int text_numbers_put(TextNumbers* numbers, Vector* vectors, int64_t n) except -1 nogil
-# Whether so many texts are new that numbers cost more than they save.
-cdef bint text_numbers_are_many(const TextNumbers* numbers) noexcept nogil
+# Whether a column has so many texts that numbers cost more than they save. The owner has n_groups groups of n_rows rows
+# now.
+cdef bint text_numbers_are_many(const TextNumbers* numbers, int64_t n_groups, int64_t n_rows) noexcept nogil
 # Replace key columns of numbers by columns of their texts.
 cdef int text_numbers_columns(TextNumbers* numbers, Column** columns) except -1 nogil

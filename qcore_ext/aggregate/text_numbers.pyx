@@ -1,23 +1,28 @@
 """Text numbers: rows are grouped by the numbers of their texts instead of by the texts."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from qcore_ext.data.column cimport NO_ROW, VECTOR_ROWS, column_take, column_unref
+from qcore_ext.data.column cimport NO_ROW, VECTOR_BITMAP_BYTES, VECTOR_ROWS, column_take, column_unref
 from qcore_ext.data.schema cimport PHYS_U32, PHYS_VIEW, TYPE_UINT32
 from qcore_ext.ground.bitmap cimport bit_get
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport (
-    Owner, buffer_new, buffer_unref, owner_ref, struct_free, struct_new,
+    account_check, buffer_new, buffer_unref, struct_free, struct_new,
 )
 from qcore_ext.aggregate.group_table cimport (
     GROUP_SCRATCH_BYTES, group_table_assign, group_table_column, group_table_free, group_table_new,
 )
+from qcore_ext.rows.key_columns cimport key_columns_vector
 
 cdef enum:
-    TEXTS_FREE = 4096           # of a column, whatever the number of rows
-    TEXTS_MAX = 131072          # of a column: more do not stay in the caches
-    ROWS_PER_TEXT = 2           # fewer rows than that for each text: numbers cost more than they save
+    TEXTS_FREE = 1024           # of a column: numbered without a look at the groups
+    # GROUPS_PER_TEXT groups for each text are wanted if there are more texts than this, or most groups were met, as they
+    # have ROWS_PER_GROUP rows each.
+    TEXTS_FEW = 16384
+    GROUPS_PER_TEXT = 4
+    ROWS_PER_GROUP = 2
+    TEXTS_MAX = 131072          # more do not stay in the caches
 
 
 cdef bint text_numbers_suit(
@@ -68,6 +73,44 @@ cdef TextNumbers* text_numbers_new(
     return numbers
 
 
+cdef int number_groups(TextNumbers* numbers, const GroupTable* table) except -1 nogil:
+    cdef Buffer* scratch = buffer_new(numbers.account, numbers.n_keys * (sizeof(Vector) + VECTOR_BITMAP_BYTES))
+    cdef Vector* vectors = <Vector*> scratch.data
+    cdef uint8_t* bits = <uint8_t*> (vectors + numbers.n_keys)
+    cdef int64_t start = 0
+    cdef int64_t n
+    cdef int32_t i
+    try:
+        while start < table.n_groups:
+            account_check(numbers.account)
+            n = min(table.n_groups - start, <int64_t> VECTOR_ROWS)
+            for i in range(numbers.n_keys):
+                if numbers.tables[i] != NULL:
+                    key_columns_vector(table.stored, i, start, n, bits + i * VECTOR_BITMAP_BYTES, &vectors[i])
+            text_numbers_put(numbers, vectors, n)
+            start += n
+    finally:
+        buffer_unref(scratch)
+    return 0
+
+
+cdef int text_numbers_of(
+    const GroupTable* table, const DataType* types, int32_t n_vectors, TextNumbers** out,
+) except -1 nogil:
+    cdef TextNumbers* numbers = text_numbers_new(table.account, types, n_vectors, table.n_columns)
+    cdef bint done = False
+    out[0] = NULL
+    try:
+        number_groups(numbers, table)
+        done = not text_numbers_are_many(numbers, table.n_groups, 0)
+    finally:
+        if not done:
+            text_numbers_free(numbers)
+    if done:
+        out[0] = numbers
+    return 0
+
+
 cdef void text_numbers_free(TextNumbers* numbers) noexcept nogil:
     cdef int32_t i
     if numbers == NULL:
@@ -95,16 +138,22 @@ cdef int text_numbers_put(TextNumbers* numbers, Vector* vectors, int64_t n) exce
             vectors[i].phys = PHYS_U32
             vectors[i].values = into
             into += VECTOR_ROWS
-    numbers.n_rows += n
     return 0
 
 
-cdef bint text_numbers_are_many(const TextNumbers* numbers) noexcept nogil:
-    cdef int64_t most = numbers.n_rows // ROWS_PER_TEXT
+cdef bint text_numbers_are_many(const TextNumbers* numbers, int64_t n_groups, int64_t n_rows) noexcept nogil:
+    cdef bint are_met = n_rows >= ROWS_PER_GROUP * n_groups
+    cdef int64_t n_texts
     cdef int32_t i
-    most = min(max(most, <int64_t> TEXTS_FREE), <int64_t> TEXTS_MAX)
+    n_groups += numbers.n_returned
     for i in range(numbers.n_keys):
-        if numbers.tables[i] != NULL and numbers.tables[i].n_groups > most:
+        n_texts = numbers.tables[i].n_groups if numbers.tables[i] != NULL else 0
+        if n_texts > TEXTS_MAX:
+            return True
+        if (n_texts > TEXTS_FEW or n_texts > TEXTS_FREE and are_met) and n_texts * GROUPS_PER_TEXT > n_groups:
+            return True
+        # The first 2,048 rows may all be of groups of their own. But 16,000 texts have 1,920 of their own there.
+        if n_texts > TEXTS_FREE and n_texts > n_groups - (n_groups >> 5):
             return True
     return False
 

@@ -43,7 +43,7 @@ def test_q2_few_keys_then_others(n_groups: int) -> None:
 
 @pytest.mark.parametrize("n_more", [0, 1, 17])
 def test_q2_many_keys_then_others(n_more: int) -> None:
-    """The hash of 20,000 keys does not fit the first-level cache. Later vectors have a key that is not in it, or more."""
+    """The hash of 20,000 keys does not fit the first-level cache. Later vectors have other keys too."""
     rng = np.random.default_rng(37)
     known = rng.integers(0, 20_000, 420_000 + n_more)
     for others in (np.array([20_001]), np.arange(20_000, 21_500)):
