@@ -27,7 +27,7 @@ from qcore_ext.ground.bytes_left cimport bytes_left
 from qcore_ext.ground.counter cimport counter_add
 from qcore_ext.ground.dispatch cimport simd_kernels
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
+    Account, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free, struct_new,
 )
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, FINISHED, NEEDS_INPUT, OUTPUT, REFUSED, Operator
@@ -592,8 +592,9 @@ cdef class HashAggregation(Operator):
         return self.n_all_groups() > self.partial_groups_max * PARTITIONED_GROUPS
 
     cdef int64_t n_weighed(self) noexcept nogil:
-        """The number of groups. It is doubled if fewer fit the caches: keys of several columns that are stored, and rows
-        of which so many made a group that the next ones will make many more.
+        """The number of groups, doubled where fewer fit the caches.
+
+        These are groups of stored keys of several columns, and those of so few rows that the next will make many more.
         """
         cdef int64_t n = self.n_groups()
         if self.passed != NULL or group_table_is_array(self.groups.table):

@@ -17,8 +17,8 @@ from qcore_ext.rows.key_columns cimport key_columns_vector
 
 cdef enum:
     TEXTS_FREE = 1024           # of a column: numbered without a look at the groups
-    # GROUPS_PER_TEXT groups for each text are wanted if there are more texts than this, or most groups were met, as they
-    # have ROWS_PER_GROUP rows each.
+    # GROUPS_PER_TEXT groups for each text are wanted if there are more texts than this, or if most groups were met,
+    # which then have ROWS_PER_GROUP rows each.
     TEXTS_FEW = 16384
     GROUPS_PER_TEXT = 4
     ROWS_PER_GROUP = 2

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch, column_slice, column_take
-from qcore_ext.data.schema cimport CSchema, DataType
+from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.atomic cimport qc_load
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
