@@ -11,7 +11,7 @@ from qcore_ext.data.schema cimport (
 )
 from qcore_ext.data.widening cimport schema_counterpart
 from qcore_ext.ground.memory cimport (
-    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref, struct_new,
+    Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref,
 )
 from qcore_ext.rows.nested_rows cimport nested_fields, schema_has_nested
 from qcore_ext.rows.column_store cimport (
