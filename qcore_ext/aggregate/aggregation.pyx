@@ -313,6 +313,7 @@ cdef class HashAggregation(Operator):
     cdef int renumber(self) except -1 nogil:
         """Move the groups to numbers of their texts, if these are few, or to texts for ever."""
         self.may_number = self.texts == NULL
+        self.takes_parts = False        # pages of parts have no texts
         if self.may_number:
             text_numbers_of(self.groups.table, self.types, self.n_loaded, &self.next_texts)
             if self.next_texts == NULL:

@@ -11,6 +11,7 @@ from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport schema_new, schema_set_field, type_equal
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.memory cimport Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free
+from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.call_input cimport aggregate_inputs_free
 from qcore_ext.aggregate.group_output cimport group_states
 from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_merge
@@ -112,12 +113,25 @@ cdef Batch* set_batch(
     return batch
 
 
+cdef int check_numbers(const GroupSet* target, int64_t first, int64_t n, const uint32_t* numbers) except -1 nogil:
+    """Distinct and kept values know their group by its number. Keys whose hashes are alike may be numbered out of order."""
+    cdef bint by_number = target.plan.n_keys > 0 and target.plan.n_collections > 0
+    cdef int64_t i
+    for i in range(target.plan.n_inputs):
+        by_number = by_number or target.plan.n_keys > 0 and target.plan.inputs[i].pairs != NULL
+    for i in range(n):
+        if by_number and numbers[i] != first + i:
+            raise_execution(b"two keys have the same hash, and the type of their columns changed; cast them at the source")
+            return -1
+    return 0
+
+
 cdef int merge_batch(
     Batch* batch, Widener widener, GroupSet* target, TextNumbers* texts, WidenedScratch* scratch,
 ) except -1 nogil:
     cdef Batch* widened = widener.widen_batch(batch)
     cdef int64_t start = 0
-    cdef int64_t n
+    cdef int64_t n, first
     try:
         while start < widened.n_rows:
             account_check(target.plan.account)
@@ -125,7 +139,9 @@ cdef int merge_batch(
             load(widened, start, n, scratch)
             if texts != NULL:
                 text_numbers_put(texts, scratch.vectors, n)
+            first = target.table.n_groups
             group_set_merge(target, scratch.vectors, NULL, n, scratch.numbers)
+            check_numbers(target, first, n, scratch.numbers)
             start += n
     finally:
         batch_unref(widened)
