@@ -30,7 +30,9 @@ from qcore_ext.rows.known_texts cimport (
     TextsDraft, known_texts_begin, known_texts_end, known_texts_find, known_texts_free, known_texts_note,
     texts_draft_free, texts_draft_put, texts_pick,
 )
-from qcore_ext.rows.perfect_hash cimport perfect_hash_find, perfect_hash_free, perfect_hash_make, perfect_hash_note
+from qcore_ext.rows.perfect_hash cimport (
+    GROUP_ROWS_A_KEY, perfect_hash_find, perfect_hash_free, perfect_hash_make, perfect_hash_note,
+)
 
 cdef extern from "native/mix.h" nogil:
     uint64_t qc_mix(uint64_t value)
@@ -445,7 +447,9 @@ cdef int assign_packed(
         n_without = n
     if n_pending > 0:
         insert_pending(table, low, nulls, n_pending, groups)
-    if hashable and n_without > 0 and perfect_hash_note(&table.perfect, n_without, table.n_groups, HASHED_GROUPS_MAX):
+    if hashable and n_without > 0 and perfect_hash_note(
+        &table.perfect, n_without, table.n_groups, HASHED_GROUPS_MAX, GROUP_ROWS_A_KEY
+    ):
         return perfect_hash_make(
             &table.perfect, <uint64_t*> table.words.data, null_masks(table, 0), table.n_groups, table.account
         )

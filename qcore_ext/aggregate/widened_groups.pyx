@@ -114,15 +114,16 @@ cdef Batch* set_batch(
 
 
 cdef int check_numbers(const GroupSet* target, int64_t first, int64_t n, const uint32_t* numbers) except -1 nogil:
-    """Distinct and kept values know their group by its number. Keys whose hashes are alike may be numbered out of order."""
+    """Distinct and kept values know their group by its number. Keys of equal hashes may be numbered out of order."""
     cdef bint by_number = target.plan.n_keys > 0 and target.plan.n_collections > 0
     cdef int64_t i
     for i in range(target.plan.n_inputs):
         by_number = by_number or target.plan.n_keys > 0 and target.plan.inputs[i].pairs != NULL
     for i in range(n):
         if by_number and numbers[i] != first + i:
-            raise_execution(b"two keys have the same hash, and the type of their columns changed; cast them at the source")
-            return -1
+            return raise_execution(
+                b"two keys have the same hash, and the type of their columns changed; cast them at the source"
+            )
     return 0
 
 

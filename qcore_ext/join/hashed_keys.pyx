@@ -11,6 +11,7 @@ from qcore_ext.rows.perfect_hash cimport perfect_hash_free, perfect_hash_make, p
 
 cdef enum:
     BYTES_A_ROW = 16            # of words, counts, and what perfect_hash_make is told of numbers without a key
+    ROWS_A_KEY = 32             # probe rows looked up in slots, for each key, before a hash is made
     SHARE_LEFT = 4              # at most a quarter of the memory that is left: a join runs without a hash
 
 
@@ -21,7 +22,7 @@ cdef void hashed_keys_free(HashedKeys* hashed) noexcept nogil:
 
 
 cdef bint hashed_keys_note(HashedKeys* hashed, int64_t n, int64_t n_rows) noexcept nogil:
-    return perfect_hash_note(&hashed.hash, n, n_rows, HASHED_ROWS_MAX)
+    return perfect_hash_note(&hashed.hash, n, n_rows, HASHED_ROWS_MAX, ROWS_A_KEY)
 
 
 cdef int hashed_keys_make(

@@ -11,7 +11,7 @@ from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.grouping cimport TEXT_LONGER, TextKey
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref
-from qcore_ext.rows.perfect_hash cimport perfect_hash_free, perfect_hash_make, perfect_hash_note
+from qcore_ext.rows.perfect_hash cimport GROUP_ROWS_A_KEY, perfect_hash_free, perfect_hash_make, perfect_hash_note
 
 cdef enum:
     TEXTS_MAX = 65536           # keys of 2 MB, the size of a second-level cache
@@ -25,7 +25,7 @@ cdef void known_texts_free(KnownTexts* texts) noexcept nogil:
 
 
 cdef bint known_texts_note(KnownTexts* texts, int64_t n, int64_t n_keys) noexcept nogil:
-    return perfect_hash_note(&texts.hash, n, n_keys, TEXTS_MAX)
+    return perfect_hash_note(&texts.hash, n, n_keys, TEXTS_MAX, GROUP_ROWS_A_KEY)
 
 
 cdef int64_t known_texts_find(

@@ -20,10 +20,16 @@ ctypedef struct PerfectHash:
     int64_t rows_without        # rows that were looked up otherwise since then
 
 
+cdef enum:
+    GROUP_ROWS_A_KEY = 16       # of groups, whose keys are looked up by two reads that miss the cache
+
+
 cdef void perfect_hash_free(PerfectHash* hash) noexcept nogil
 # Note n rows whose keys were not found in the hash. Returns whether it is worth it now to make a hash of n_keys
-# keys, of which there may be `keys_max`.
-cdef bint perfect_hash_note(PerfectHash* hash, int64_t n, int64_t n_keys, int64_t keys_max) noexcept nogil
+# keys, of which there may be `keys_max`: each was looked up otherwise by `rows_a_key` rows.
+cdef bint perfect_hash_note(
+    PerfectHash* hash, int64_t n, int64_t n_keys, int64_t keys_max, int64_t rows_a_key,
+) noexcept nogil
 # Make a hash of the keys words[0..n_keys). Keys whose `nulls` is not 0 have no position; if it is NULL, all have one.
 # There is no hash, and `buffer` is NULL, if too many keys fall into one bucket or memory is short.
 cdef int perfect_hash_make(

@@ -14,7 +14,6 @@ cdef extern from "native/mix.h" nogil:
 cdef enum:
     POSITION_BITS_MIN = 3
     BUCKET_BITS_LESS = 2        # a quarter as many buckets as positions: one to two keys each
-    ROWS_A_KEY = 16             # rows looked up otherwise, for each key, before a hash is made
     SHIFTS_SPARE = 2            # bytes after the last shift, which lookups read with it
     FACTORS_MAX = 8
     SHIFTS_MAX = 65536          # tried for a bucket
@@ -179,6 +178,8 @@ cdef int perfect_hash_make(
     return 0
 
 
-cdef bint perfect_hash_note(PerfectHash* hash, int64_t n, int64_t n_keys, int64_t keys_max) noexcept nogil:
+cdef bint perfect_hash_note(
+    PerfectHash* hash, int64_t n, int64_t n_keys, int64_t keys_max, int64_t rows_a_key,
+) noexcept nogil:
     hash.rows_without += n
-    return hash.rows_without >= ROWS_A_KEY * n_keys and n_keys != hash.at.n_keys and n_keys <= keys_max
+    return hash.rows_without >= rows_a_key * n_keys and n_keys != hash.at.n_keys and n_keys <= keys_max
