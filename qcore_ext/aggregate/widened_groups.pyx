@@ -11,7 +11,6 @@ from qcore_ext.data.load cimport column_load_narrow
 from qcore_ext.data.schema cimport schema_new, schema_set_field, type_equal
 from qcore_ext.data.widening cimport raise_types_differ, type_widen
 from qcore_ext.ground.memory cimport Buffer, Owner, account_check, buffer_new, buffer_unref, owner_unref, struct_free
-from qcore_ext.ground.status cimport raise_execution
 from qcore_ext.aggregate.call_input cimport aggregate_inputs_free
 from qcore_ext.aggregate.group_output cimport group_states
 from qcore_ext.aggregate.group_set cimport GroupPlan, group_set_free, group_set_merge
@@ -91,9 +90,13 @@ cdef Buffer* scratch_new(int32_t n_columns, Account account) except NULL nogil:
 
 
 cdef int load(Batch* batch, int64_t start, int64_t n, WidenedScratch* scratch) except -1 nogil:
+    """Load n rows from start, a multiple of 8, or one row from anywhere."""
+    cdef uint32_t row = <uint32_t> start
     cdef int32_t i
     for i in range(batch.n_columns):
-        column_load_narrow(batch.columns[i], start, NULL, n, &scratch.columns[i], &scratch.vectors[i])
+        column_load_narrow(
+            batch.columns[i], start, &row if n == 1 else NULL, n, &scratch.columns[i], &scratch.vectors[i]
+        )
     return 0
 
 
@@ -113,36 +116,31 @@ cdef Batch* set_batch(
     return batch
 
 
-cdef int check_numbers(const GroupSet* target, int64_t first, int64_t n, const uint32_t* numbers) except -1 nogil:
-    """Distinct and kept values know their group by its number. Keys of equal hashes may be numbered out of order."""
-    cdef bint by_number = target.plan.n_keys > 0 and target.plan.n_collections > 0
-    cdef int64_t i
-    for i in range(target.plan.n_inputs):
-        by_number = by_number or target.plan.n_keys > 0 and target.plan.inputs[i].pairs != NULL
-    for i in range(n):
-        if by_number and numbers[i] != first + i:
-            return raise_execution(
-                b"two keys have the same hash, and the type of their columns changed; cast them at the source"
-            )
-    return 0
+cdef bint counts_by_number(const GroupPlan* plan) noexcept nogil:
+    """Whether distinct or kept values know their group by its number."""
+    cdef int32_t i
+    for i in range(plan.n_inputs):
+        if plan.inputs[i].pairs != NULL:
+            return True
+    return plan.n_collections > 0
 
 
 cdef int merge_batch(
     Batch* batch, Widener widener, GroupSet* target, TextNumbers* texts, WidenedScratch* scratch,
 ) except -1 nogil:
     cdef Batch* widened = widener.widen_batch(batch)
+    # A table numbers the new keys of a vector out of order if two of them have one hash.
+    cdef int64_t n_most = 1 if counts_by_number(target.plan) else VECTOR_ROWS
     cdef int64_t start = 0
-    cdef int64_t n, first
+    cdef int64_t n
     try:
         while start < widened.n_rows:
             account_check(target.plan.account)
-            n = min(widened.n_rows - start, <int64_t> VECTOR_ROWS)
+            n = min(widened.n_rows - start, n_most)
             load(widened, start, n, scratch)
             if texts != NULL:
                 text_numbers_put(texts, scratch.vectors, n)
-            first = target.table.n_groups
             group_set_merge(target, scratch.vectors, NULL, n, scratch.numbers)
-            check_numbers(target, first, n, scratch.numbers)
             start += n
     finally:
         batch_unref(widened)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from grouped import Call, groups_of, present
+from hash_model import colliding_pair, hash_row
 
 from oracle import assert_same_rows
 from qcore.errors import SchemaChangeError
@@ -109,6 +112,31 @@ def test_d6_whatever_a_group_has_widens(name: str, kept: bool, n_groups: int) ->
         final = HashAggregation("f", Account(), None, 2, tuples, "final", Schema(output), input_schema=middle)
         got = pa.Table.from_batches(run_chain([final], run_chain([partial], given)))
         assert_same_rows(got, wanted)
+
+
+def test_d6_groups_of_one_hash_keep_their_numbers() -> None:
+    """Values met and kept know their group by its number, also if its key is compared with another one of its hash."""
+    pairs = [(1, 2), colliding_pair(1, 2, 77), (3, 4)]
+    assert hash_row(pairs[0]) == hash_row(pairs[1])
+    wide = pa.table({
+        "a": [a for a, _ in pairs] * 2,
+        "b": [b for _, b in pairs] * 2,
+        "c": pa.array([10**30] * 6, pa.decimal128(38, 0)),
+        "w": pa.array([7] * 6, pa.int64()),
+        "x": [10, 20, 30, 10, 20, 30],
+        "i": range(6),
+    })
+    narrow = wide.set_column(3, "w", wide["w"].cast(pa.int32()))
+    kept = [replace(call, argument=tuple(at + 2 for at in np.atleast_1d(call.argument).tolist())) for call in KEPT]
+    tuples = [call.as_tuple() for call in kept]
+    output = pa.schema([*list(narrow.schema)[:4], ("n", pa.int64()), ("last", pa.int64())])
+    operator = HashAggregation("a", Account(), None, 4, tuples, "single", Schema(output))
+    # The narrow keys come one at a time, so that they are numbered in this order.
+    given = [*narrow.slice(0, 3).to_batches(max_chunksize=1), *wide.slice(3).to_batches()]
+    got = pa.Table.from_batches(run_chain([operator], given))
+    assert got["a"].to_pylist() == wide["a"].to_pylist()[:3]
+    assert got["n"].to_pylist() == [1, 1, 1]
+    assert got["last"].to_pylist() == [10, 20, 30]
 
 
 def test_d6_types_that_do_not_widen_are_named() -> None:
