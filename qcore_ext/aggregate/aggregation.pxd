@@ -95,7 +95,7 @@ cdef class HashAggregation(Operator):
     cdef bint try_radix(self) except -1 nogil
     cdef int consume(self) except -1 nogil
     cdef int64_t n_groups(self) noexcept nogil
-    cdef int64_t n_all_groups(self) noexcept nogil
+    cdef int64_t n_in_parts(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil
     cdef void count_groups(self) noexcept nogil
     cdef int stop_emitting(self) except -1 nogil

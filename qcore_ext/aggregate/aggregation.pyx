@@ -1,7 +1,8 @@
 """Hash aggregation in a single step, or in a partial and a final step.
 
 The operator loads a vector of rows, finds the group of each row, and runs one kernel for each aggregate over the
-vector. Above radix_groups_min groups it changes to a radix-partitioned table.
+vector. Above radix_groups_min groups it changes to a radix-partitioned table. Long texts beside other keys are replaced
+by their numbers first (aggregate.text_numbers).
 
 The table of the partial step is bounded. When it is full the operator returns all groups as states and empties the
 table. If few rows share their keys, it passes the next rows through as states without a table. The output of the
@@ -163,7 +164,7 @@ cdef class HashAggregation(Operator):
                 f"{node_id}"
             )
         self.radix_groups_min = radix_groups_min
-        self.may_number = n_keys > 1
+        self.may_number = True
         self.mask_wait_next = 1
         self.takes_parts = self.step == SINGLE and n_keys > 0 and not self.needs_all_rows
         self.partial_groups_max = max(partial_groups_max, <int64_t> VECTOR_ROWS)
@@ -270,7 +271,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef int widen_groups(self, CSchema* loaded) except -1:
-        """Prepare for wider types, and move the groups to them."""
+        """Prepare for wider types, or for numbers of texts and back, and move the groups to them."""
         cdef HeldGroups held
         cdef int32_t n_loaded = self.n_loaded
         if self.radix != NULL:
@@ -590,7 +591,7 @@ cdef class HashAggregation(Operator):
             return n_groups > self.partial_groups_max * (PARTITIONED_GROUPS if self.is_roomy else 1)
         if self.position > 0:
             return False                        # one check for each batch is enough
-        return self.n_all_groups() > self.partial_groups_max * PARTITIONED_GROUPS
+        return self.n_in_parts() > self.partial_groups_max * PARTITIONED_GROUPS
 
     cdef int64_t n_weighed(self) noexcept nogil:
         """The number of groups, doubled where fewer fit the caches.
@@ -686,12 +687,10 @@ cdef class HashAggregation(Operator):
             return 0
         return self.passed.n_rows if self.passed != NULL else groups.table.n_groups
 
-    cdef int64_t n_all_groups(self) noexcept nogil:
-        """The number of groups that are being filled, of all parts."""
+    cdef int64_t n_in_parts(self) noexcept nogil:
+        """The number of groups of all parts."""
         cdef int64_t n = 0
         cdef int64_t p
-        if self.radix == NULL:
-            return self.n_groups()
         for p in range(RADIX_PARTS):
             if self.radix.sets[p] != NULL:
                 n += self.radix.sets[p].table.n_groups
@@ -707,7 +706,7 @@ cdef class HashAggregation(Operator):
             key_runs_cut(self.runs, self.passed)
         if self.radix != NULL:
             radix_groups_finish(self.radix)
-            self.n_emitting = self.n_all_groups()
+            self.n_emitting = self.n_in_parts()
             for p in range(RADIX_PARTS):
                 if self.radix.sets[p] != NULL:
                     group_set_complete(self.radix.sets[p], self.radix.sets[p].table.n_groups)

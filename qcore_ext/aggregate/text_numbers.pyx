@@ -142,7 +142,7 @@ cdef int text_numbers_put(TextNumbers* numbers, Vector* vectors, int64_t n) exce
 
 
 cdef bint text_numbers_are_many(const TextNumbers* numbers, int64_t n_groups, int64_t n_rows) noexcept nogil:
-    cdef bint are_met = n_rows >= ROWS_PER_GROUP * n_groups
+    cdef bint are_met = 0 < ROWS_PER_GROUP * n_groups <= n_rows
     cdef int64_t n_texts
     cdef int32_t i
     n_groups += numbers.n_returned
