@@ -30,7 +30,7 @@ OpenSplit = Callable[[p.Scan, Any], Any]
 OpenRecursion = Callable[[p.RecursiveUnion | OrderedUnion, Account], Any]
 
 # Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it.
-QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 25, 8
+QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 23, 8
 
 
 class Run:

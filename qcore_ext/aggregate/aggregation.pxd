@@ -97,9 +97,9 @@ cdef class HashAggregation(Operator):
     cdef int64_t n_groups(self) noexcept nogil
     cdef int64_t n_in_parts(self) noexcept nogil
     cdef int start_emitting(self) except -1 nogil
-    cdef void count_groups(self) noexcept nogil
+    cdef void count_groups(self, int64_t n_groups) noexcept nogil
     cdef int stop_emitting(self) except -1 nogil
-    cdef bint next_part(self) noexcept nogil
+    cdef bint next_part(self) except -1 nogil
     cdef int emit_columns(self, int64_t start, int64_t n, Column** columns) except -1 nogil
     cdef Batch* emit(self) except NULL nogil
     cdef void release(self) noexcept nogil

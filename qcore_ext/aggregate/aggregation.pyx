@@ -50,8 +50,8 @@ from qcore_ext.aggregate.key_runs cimport (
     key_runs_suit,
 )
 from qcore_ext.aggregate.radix_groups cimport (
-    radix_groups_add, radix_groups_add_part, radix_groups_drop, radix_groups_fetch, radix_groups_finish,
-    radix_groups_free, radix_groups_new, radix_groups_rows_each,
+    radix_groups_add, radix_groups_add_part, radix_groups_begin, radix_groups_complete, radix_groups_drop,
+    radix_groups_fetch, radix_groups_finish, radix_groups_free, radix_groups_new, radix_groups_rows_each,
 )
 from qcore_ext.aggregate.text_numbers cimport (
     text_numbers_are_many, text_numbers_free, text_numbers_of, text_numbers_put, text_numbers_suit,
@@ -697,7 +697,6 @@ cdef class HashAggregation(Operator):
         return n
 
     cdef int start_emitting(self) except -1 nogil:
-        cdef int64_t p
         self.emitting = True
         self.emitted = 0
         self.part = 0
@@ -705,20 +704,18 @@ cdef class HashAggregation(Operator):
         if self.runs != NULL and (self.batch != NULL or not self.input_over):
             key_runs_cut(self.runs, self.passed)
         if self.radix != NULL:
-            radix_groups_finish(self.radix)
-            self.n_emitting = self.n_in_parts()
-            for p in range(RADIX_PARTS):
-                if self.radix.sets[p] != NULL:
-                    group_set_complete(self.radix.sets[p], self.radix.sets[p].table.n_groups)
+            radix_groups_begin(self.radix)
+            self.count_groups(self.radix.n_complete)
         elif self.groups != NULL:
-            self.n_emitting = self.n_groups()
-            group_set_complete(self.groups, self.n_emitting)
-        self.count_groups()
+            group_set_complete(self.groups, self.n_groups())
+            self.count_groups(self.n_groups())
         return 0
 
-    cdef void count_groups(self) noexcept nogil:
-        """Count the groups to return for the statistics."""
+    cdef void count_groups(self, int64_t n_groups) noexcept nogil:
+        """Count the groups to return, of which n_groups are known by now, and of these the new ones for the statistics."""
+        cdef int64_t n_new = n_groups - self.n_emitting
         cdef int kind = OF_TABLE
+        self.n_emitting = n_groups
         if self.radix != NULL:
             kind = OF_RADIX
         elif self.runs != NULL:
@@ -727,17 +724,19 @@ cdef class HashAggregation(Operator):
             kind = PASSED
         elif self.groups != NULL and group_table_is_array(self.groups.table):
             kind = OF_ARRAY
-        counter_add(&self.counts[kind], self.n_emitting)
+        counter_add(&self.counts[kind], n_new)
         if self.texts != NULL:
-            counter_add(&self.counts[<int> NUMBERED], self.n_emitting)
+            counter_add(&self.counts[<int> NUMBERED], n_new)
 
-    cdef bint next_part(self) noexcept nogil:
+    cdef bint next_part(self) except -1 nogil:
         """Free this part of the key space and go to the next one. Returns False if this part is the last."""
         if self.radix == NULL or self.part == RADIX_PARTS - 1:
             return False
         radix_groups_drop(self.radix, self.part)
         self.part += 1
         self.emitted = 0
+        radix_groups_complete(self.radix, self.part)
+        self.count_groups(self.radix.n_complete)
         return True
 
     cdef int stop_emitting(self) except -1 nogil:
@@ -787,10 +786,12 @@ cdef class HashAggregation(Operator):
         cdef Batch* out
         cdef bint done = False
         if self.radix != NULL and n < PART_ROWS_MIN:
-            return parts_batch(
+            out = parts_batch(
                 self.radix, &self.part, &self.emitted, self.step == PARTIAL, self.texts, self.calls,
                 self.output_schema, self.account,
             )
+            self.count_groups(self.radix.n_complete)
+            return out
         out = batch_new(self.output_schema, n)
         try:
             self.emit_columns(self.emitted, n, out.columns)

@@ -20,6 +20,9 @@ from qcore_ext.ground.memory cimport (
 cdef enum:
     CODES_MAX = 65536           # 256 KB of groups, which fit in the second-level cache
     REBUILDS_MAX = 32
+    # The first slack of a lone key's range is a 16th of its length, each next one twice as much, up to the whole length.
+    # Keys in random order have nearly the whole range in their first vector; ascending keys extend it again and again.
+    FIRST_SLACK = 4
 
 ctypedef fused CodedInteger:
     int8_t
@@ -308,8 +311,9 @@ cdef ArrayAnswer array_groups_extend(
         drop_groups(direct)
         return ARRAY_TOO_LARGE
     if old.seen:
-        # Add the same length again on a side that has grown, so that ascending values seldom rebuild the array.
-        span = field.high - field.low + 1
+        # Add to a side that has grown, so that ascending values seldom rebuild the array.
+        span = (field.high - field.low + 1) >> max(FIRST_SLACK - direct.n_rebuilds, <int64_t> 0)
+        direct.n_rebuilds += 1
         field.high += span if field.high > old.high else 0
         field.low -= span if field.low < old.low else 0
     field.stride = 1

@@ -17,7 +17,7 @@ from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport Buffer, Owner, buffer_new, buffer_unref, owner_unref, struct_free, struct_new
 from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
-from qcore_ext.aggregate.radix_groups cimport radix_groups_drop
+from qcore_ext.aggregate.radix_groups cimport radix_groups_complete, radix_groups_drop
 from qcore_ext.aggregate.text_numbers cimport text_numbers_columns
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
 from qcore_ext.rows.key_columns cimport key_columns_column
@@ -126,6 +126,7 @@ cdef Batch* parts_batch(
                 radix_groups_drop(radix, part[0])
                 part[0] += 1
                 emitted[0] = 0
+                radix_groups_complete(radix, part[0])
         out = batch_new(schema, rows.n_rows)
         for i in range(schema.n_fields):
             out.columns[i] = column_store_column(rows, i)

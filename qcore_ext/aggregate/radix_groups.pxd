@@ -28,6 +28,7 @@ ctypedef struct RadixGroups:
     Arena* arena                # owned
     int64_t arena_bytes
     GroupSet* sets[RADIX_PARTS]     # owned; NULL before the part's first group
+    int64_t n_complete          # groups of the parts that radix_groups_complete was called for
     Buffer* table_scratch       # owned; shared by the tables of the sets
     Buffer* scratch             # owned; RadixScratch
 
@@ -42,7 +43,12 @@ cdef int radix_groups_add(RadixGroups* radix, const Vector* vectors, int64_t n) 
 cdef void radix_groups_fetch(RadixGroups* radix, int64_t part, int64_t n_rows) noexcept nogil
 # Add n <= VECTOR_ROWS rows, all of one part.
 cdef int radix_groups_add_part(RadixGroups* radix, int64_t part, const Vector* vectors, int64_t n) except -1 nogil
+# Begin to read the groups, at part 0. The following parts are completed, read and dropped one after another: where most
+# rows are groups, and wait in the buffers, the groups of all parts are never in memory together.
+cdef int radix_groups_begin(RadixGroups* radix) except -1 nogil
+# Add the buffered rows of a part to its groups, before these are read.
+cdef int radix_groups_complete(RadixGroups* radix, int64_t part) except -1 nogil
 # Free the groups of a part.
 cdef void radix_groups_drop(RadixGroups* radix, int64_t part) noexcept nogil
-# Add the buffered rows to their parts. Afterwards sets[0..RADIX_PARTS) have all groups.
+# Add the buffered rows to their parts, and free the buffers. Afterwards sets[0..RADIX_PARTS) have all groups.
 cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil

@@ -468,6 +468,29 @@ cdef int radix_groups_finish(RadixGroups* radix) except -1 nogil:
     return 0
 
 
+cdef int radix_groups_begin(RadixGroups* radix) except -1 nogil:
+    cdef int64_t n_waiting = 0
+    cdef int64_t p
+    for p in range(RADIX_PARTS):
+        n_waiting += radix.rows.n_rows[p]
+        if radix.sets[p] != NULL:
+            n_waiting -= radix.sets[p].table.n_groups
+    if n_waiting < 0:
+        # The rows add less to the groups than their buffers hold.
+        radix_groups_finish(radix)
+    return radix_groups_complete(radix, 0)
+
+
+cdef int radix_groups_complete(RadixGroups* radix, int64_t part) except -1 nogil:
+    cdef GroupSet* groups
+    group_part(radix, part)
+    groups = radix.sets[part]
+    if groups != NULL:
+        group_set_complete(groups, groups.table.n_groups)
+        radix.n_complete += groups.table.n_groups
+    return 0
+
+
 cdef void radix_groups_drop(RadixGroups* radix, int64_t part) noexcept nogil:
     group_set_free(radix.sets[part])
     radix.sets[part] = NULL

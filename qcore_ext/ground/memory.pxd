@@ -96,6 +96,7 @@ cdef Buffer* buffer_new_zeroed(MemoryAccount* account, int64_t size) except NULL
 # Grow to at least `size` bytes and keep the first `used` bytes. The buffer may move: *buffer must be the only
 # reference to it, and is replaced. It grows where it is if its block has the bytes: a buffer that moves prefers an idle
 # block that is larger than it needs, so that a structure that doubles its buffers finds the blocks it left last time.
+# If there is none, a block of 1 MiB or more is lengthened: the system moves its pages, and no byte is copied.
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil
 
 # `owner` as a Buffer, or NULL if it is none.

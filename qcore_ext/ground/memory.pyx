@@ -34,10 +34,16 @@ cdef extern from *:
 cdef extern from "native/clz.h" nogil:
     int qc_log2_ceil(uint64_t value)
 
+cdef extern from "native/page_blocks.h" nogil:
+    void* qc_pages_new(size_t size)
+    void qc_pages_free(void* block, size_t size)
+    void* qc_pages_lengthen(void* block, size_t size, size_t longer)
+
 cdef enum:
     CLASS_MIN = 12              # 4 KiB; for smaller blocks malloc's own free lists are as good
     CLASS_MAX = 40
-    CLASS_GROWN_MIN = 20        # 1 MiB; from here on a buffer that grows may take a larger idle block
+    # 1 MiB; from here on a buffer that grows may take a larger idle block, or lengthen its own.
+    CLASS_GROWN_MIN = 20
     CLASSES_ABOVE = 4           # at most so many size classes larger: 16 times the bytes
     ARENA_BLOCK_MIN = 65536
     ARENA_BLOCK_MAX = 4194304
@@ -153,7 +159,14 @@ cdef void free_idle_above(int64_t bytes_max) noexcept nogil:
             if block == NULL:
                 break
             qc_add(&given_back, (<int64_t> 1) << size_class)
-            free(block)
+            block_free(block, size_class)
+
+
+cdef void make_way(int64_t used) noexcept nogil:
+    """Free idle blocks of which there are too many beside `used` bytes in use."""
+    note_peak(used - qc_load(&spare_bytes))
+    if qc_load(&idle_bytes) > idle_bytes_max(used):
+        free_idle_above(idle_bytes_max(used))
 
 
 cdef void note_peak(int64_t used) noexcept nogil:
@@ -162,13 +175,29 @@ cdef void note_peak(int64_t used) noexcept nogil:
         peak = qc_load(&used_bytes_peak)
 
 
+cdef inline bint may_spare(int block_class) noexcept nogil:
+    """Whether a buffer may take a block that is larger than it: spare bytes, unlike idle ones, cannot make way."""
+    return qc_load(&spare_bytes) + ((<int64_t> 1) << block_class) <= SPARE_BYTES
+
+
+cdef bint idle_has(int size_class, int largest) noexcept nogil:
+    """Whether idle_take_upto would find a block now."""
+    cdef int block_class
+    for block_class in range(size_class, largest + 1):
+        if block_class > size_class and not may_spare(block_class):
+            return False
+        if qc_load(&idle_heads[block_class]) & NODE_MASK != 0:
+            return True
+    return False
+
+
 cdef void* idle_take_upto(int size_class, int largest, int* taken) noexcept nogil:
     """An idle block of a class from `size_class` to `largest`, the smallest, or NULL. Sets `taken` to its class."""
     cdef void* block
     cdef int block_class
     for block_class in range(size_class, largest + 1):
-        if block_class > size_class and qc_load(&spare_bytes) + ((<int64_t> 1) << block_class) > SPARE_BYTES:
-            return NULL             # unlike idle blocks, spare bytes cannot make way for others
+        if block_class > size_class and not may_spare(block_class):
+            return NULL
         block = idle_take(block_class)
         if block != NULL:
             taken[0] = block_class
@@ -179,9 +208,18 @@ cdef void* idle_take_upto(int size_class, int largest, int* taken) noexcept nogi
 cdef bint block_new(void** block, int size_class) noexcept nogil:
     """Set `block` to a new block. Returns False, and it is NULL, if the system gives none."""
     block[0] = NULL
-    if posix_memalign(block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<size_t> 1) << size_class) != 0:
+    if size_class >= CLASS_GROWN_MIN:
+        block[0] = qc_pages_new((<size_t> 1) << size_class)
+    elif posix_memalign(block, 4096 if size_class >= CLASS_MIN else ALIGNMENT, (<size_t> 1) << size_class) != 0:
         block[0] = NULL
     return block[0] != NULL
+
+
+cdef void block_free(void* block, int size_class) noexcept nogil:
+    if size_class >= CLASS_GROWN_MIN:
+        qc_pages_free(block, (<size_t> 1) << size_class)
+    else:
+        free(block)
 
 
 cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
@@ -200,10 +238,7 @@ cdef void* pool_take(int size_class, int largest, int* taken) noexcept nogil:
             used = qc_add(&used_bytes, (<int64_t> 1) << taken[0])
             note_peak(used - qc_load(&spare_bytes))
             return block
-        used = qc_add(&used_bytes, size)
-        note_peak(used - qc_load(&spare_bytes))
-        if qc_load(&idle_bytes) > idle_bytes_max(used):
-            free_idle_above(idle_bytes_max(used))
+        make_way(qc_add(&used_bytes, size))
     taken[0] = size_class
     if not block_new(&block, size_class):
         # A process whose address space is limited may have the bytes in idle blocks.
@@ -229,7 +264,7 @@ cdef void pool_give(void* block, int block_class, int64_t spare) noexcept nogil:
     if number == 0:
         qc_add(&idle_bytes, -size)
         qc_add(&given_back, size)
-        free(block)
+        block_free(block, block_class)
         return
     idle_nodes[number].block = block
     stack_push(&idle_heads[block_class], number)
@@ -263,7 +298,7 @@ cdef int64_t memory_trim() noexcept nogil:
     for size_class in range(CLASS_MIN, CLASS_MAX + 1):
         block = idle_take(size_class)
         while block != NULL:
-            free(block)
+            block_free(block, size_class)
             freed += (<int64_t> 1) << size_class
             block = idle_take(size_class)
     qc_swap(&given_back, 0)
@@ -424,7 +459,7 @@ cdef void buffer_free(Owner* self) noexcept nogil:
     if buffer.block_class >= CLASS_MIN:
         pool_give(buffer.data, buffer.block_class, ((<int64_t> 1) << buffer.block_class) - buffer.size)
     else:
-        free(buffer.data)
+        block_free(buffer.data, buffer.block_class)
     owner_unref(<Owner*> buffer.account)
     qc_add(&buffers_live, -1)
     struct_free(buffer)
@@ -504,6 +539,31 @@ cdef int grow_in_block(Buffer* buffer, int64_t size) except -1 nogil:
     return 0
 
 
+cdef bint lengthen_block(Buffer* buffer, int size_class) except -1 nogil:
+    """Make the buffer's block one of the class. Returns False, and changes nothing, if the system cannot do that.
+
+    Unlike a copy to another block, that writes no byte, and leaves no idle block of a size that nobody asks for again.
+    """
+    cdef int64_t size = (<int64_t> 1) << size_class
+    cdef int64_t block_size = (<int64_t> 1) << buffer.block_class
+    cdef void* block
+    if buffer.block_class < CLASS_GROWN_MIN or size_class > CLASS_MAX:
+        return False
+    if fault_here(FAULT_RESERVE):
+        raise_memory_limit(b"injected fault: reserve")
+    account_reserve(buffer.account, size - buffer.size)
+    block = qc_pages_lengthen(buffer.data, block_size, size)
+    if block == NULL:
+        account_release(buffer.account, size - buffer.size)
+        return False
+    qc_add(&spare_bytes, buffer.size - block_size)
+    make_way(qc_add(&used_bytes, size - block_size))
+    buffer.data = <char*> block
+    buffer.block_class = size_class
+    buffer.size = size
+    return True
+
+
 cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogil:
     cdef Buffer* bigger
     cdef bint done = False
@@ -513,6 +573,10 @@ cdef int buffer_grow(Buffer** buffer, int64_t used, int64_t size) except -1 nogi
     size_class = qc_log2_ceil(<uint64_t> size)
     if size_class <= buffer[0].block_class:
         return grow_in_block(buffer[0], (<int64_t> 1) << size_class)
+    # An idle block has pages already. Copying to it costs less than as many fresh pages.
+    if not idle_has(size_class, min(size_class + CLASSES_ABOVE, <int> CLASS_MAX)):
+        if lengthen_block(buffer[0], size_class):
+            return 0
     bigger = new_buffer(buffer[0].account, size, CLASSES_ABOVE if size_class >= CLASS_GROWN_MIN else 0)
     try:
         bytes_copy(bigger.data, buffer[0].data, used, bigger.account)

@@ -46,9 +46,9 @@ ctypedef struct ValueEntry:
 ctypedef struct TableBuild:
     JoinTable* table            # owned; NULL once it was taken
     MemoryAccount* account      # owned
-    ColumnStore** inputs        # owned array, each owned, until they are copied
+    ColumnStore** inputs        # owned array, each owned, until they are copied; the first one is `rows`
     int64_t n_inputs
-    bint is_copied              # the table's rows are those of the only input that has rows
+    int64_t n_kept              # rows of the first input, which are where they are to be
     ColumnStore* rows           # owned; all rows
     Column** keys               # owned array; borrowed key columns of the table; NULL without keys
     bint has_codes              # the types of the keys have codes

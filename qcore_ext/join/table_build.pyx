@@ -99,7 +99,7 @@ cdef TableBuild* table_build_new(
         build.n_workers = n_workers
         build.values_suffice = values_suffice
         build.marks = <Buffer**> struct_new(n_workers * sizeof(Buffer*))
-        build.rows = column_store_join(inputs, n_inputs, account, &build.is_copied)
+        build.rows = column_store_join(inputs, n_inputs, &build.n_kept)
         make_table(build, key_columns, n_keys, existence_only, track_matches)
         prepare_keys(build)
         build.inputs = <ColumnStore**> struct_new(n_inputs * sizeof(ColumnStore*))
@@ -349,8 +349,8 @@ cdef int copy_stripe(TableBuild* build, int64_t stripe, JoinLookup* lookup, Memo
     cdef int64_t n = stripe_end(build, stripe) - start
     cdef int32_t n_keys = build.table.n_keys
     cdef uint64_t* bounds
-    if not build.is_copied:
-        column_store_copy(build.rows, build.inputs, build.n_inputs, start, n, account)
+    if start + n > build.n_kept:
+        column_store_copy(build.rows, build.n_kept, build.inputs, build.n_inputs, start, n, account)
     if build.keys == NULL:
         return 0
     bounds = build.bounds + stripe * (2 * n_keys + 1)

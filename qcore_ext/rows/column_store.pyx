@@ -69,14 +69,13 @@ cdef ColumnStore* column_store_of(MemoryAccount* account, const CSchema* schema)
         struct_free(types)
 
 
-cdef int reserve(ColumnStore* store, int64_t n_rows) except -1 nogil:
+cdef int extend(ColumnStore* store, int64_t capacity) except -1 nogil:
+    """Make space for `capacity` rows in all."""
     cdef StoreColumn* column
-    cdef int64_t capacity = store.capacity
     cdef int64_t old_bytes
     cdef int32_t i
-    if n_rows <= capacity:
+    if capacity <= store.capacity:
         return 0
-    capacity = max(n_rows, max(2 * capacity, <int64_t> VECTOR_ROWS))
     for i in range(store.n_columns):
         column = &store.columns[i]
         if column.values == NULL:
@@ -88,6 +87,13 @@ cdef int reserve(ColumnStore* store, int64_t n_rows) except -1 nogil:
             buffer_grow(&column.validity, old_bytes, bitmap_bytes(capacity))
             bytes_fill(column.validity.data + old_bytes, 0xFF, column.validity.size - old_bytes, store.account)
     store.capacity = capacity
+    return 0
+
+
+cdef inline int reserve(ColumnStore* store, int64_t n_rows) except -1 nogil:
+    """Make space for n_rows rows in all, and for as many again if there is none."""
+    if n_rows > store.capacity:
+        extend(store, max(n_rows, max(2 * store.capacity, <int64_t> VECTOR_ROWS)))
     return 0
 
 
@@ -176,53 +182,39 @@ cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nog
     return owner_list_add(store.nested, part)
 
 
-cdef ColumnStore* column_store_join(
-    ColumnStore** parts, int64_t n_parts, MemoryAccount* account, bint* is_part,
-) except NULL nogil:
+cdef ColumnStore* column_store_join(ColumnStore** parts, int64_t n_parts, int64_t* n_kept) except NULL nogil:
     cdef ColumnStore* store
     cdef StoreColumn* column
     cdef int64_t n_rows = 0
     cdef int64_t part, at
     cdef int64_t largest = 0
-    cdef bint done = False
-    cdef DataType* types
     cdef int32_t i
     for part in range(n_parts):
         n_rows += parts[part].n_rows
         if parts[part].n_rows > parts[largest].n_rows:
             largest = part
-    is_part[0] = parts[largest].n_rows == n_rows
-    if is_part[0]:
-        return <ColumnStore*> owner_ref(<Owner*> parts[largest])
     # A driver without a batch does not know the types. The part with the most rows knows them.
-    types = <DataType*> struct_new(parts[largest].n_columns * sizeof(DataType) + 1)
-    try:
-        for i in range(parts[largest].n_columns):
-            types[i] = parts[largest].columns[i].type
-        store = column_store_new(account, types, parts[largest].n_columns)
-    finally:
-        struct_free(types)
-    try:
-        reserve(store, n_rows)
-        store.n_rows = n_rows
-        for part in range(n_parts):
-            if parts[part].n_rows == 0:
-                continue
-            qc_check(parts[part].n_columns == store.n_columns, b"the parts of a store have the same columns")
-            for i in range(store.n_columns):
-                column = &store.columns[i]
-                if parts[part].columns[i].validity != NULL and column.validity == NULL:
-                    column.validity = buffer_new(account, bitmap_bytes(store.capacity))
-                if column.heaps != NULL:
-                    owner_list_add(column.heaps, <Owner*> parts[part].columns[i].heaps)
-            if parts[part].nested != NULL:
-                for at in range(parts[part].nested.n_items):
-                    column_store_keep_nested(store, parts[part].nested.items[at])
-        done = True
-    finally:
-        if not done:
-            owner_unref(<Owner*> store)
-    return store
+    store = parts[largest]
+    parts[largest] = parts[0]
+    parts[0] = store
+    n_kept[0] = store.n_rows
+    extend(store, n_rows)
+    for part in range(1, n_parts):
+        if parts[part].n_rows == 0:
+            continue
+        qc_check(parts[part].n_columns == store.n_columns, b"the parts of a store have the same columns")
+        for i in range(store.n_columns):
+            column = &store.columns[i]
+            if parts[part].columns[i].validity != NULL and column.validity == NULL:
+                column.validity = buffer_new(store.account, bitmap_bytes(store.capacity))
+                bytes_fill(column.validity.data, 0xFF, column.validity.size, store.account)
+            if column.heaps != NULL:
+                owner_list_add(column.heaps, <Owner*> parts[part].columns[i].heaps)
+        if parts[part].nested != NULL:
+            for at in range(parts[part].nested.n_items):
+                column_store_keep_nested(store, parts[part].nested.items[at])
+    store.n_rows = n_rows
+    return <ColumnStore*> owner_ref(<Owner*> store)
 
 
 cdef int copy_part(
@@ -247,19 +239,15 @@ cdef int copy_part(
 
 
 cdef int column_store_copy(
-    ColumnStore* store, ColumnStore** parts, int64_t n_parts, int64_t start, int64_t n, const MemoryAccount* account,
+    ColumnStore* store, int64_t n_kept, ColumnStore** parts, int64_t n_parts, int64_t start, int64_t n,
+    const MemoryAccount* account,
 ) except -1 nogil:
-    cdef StoreColumn* column
     cdef int64_t end = start + n
-    cdef int64_t first = 0          # the store's row that is the part's first
+    cdef int64_t first = n_kept     # the store's row that is the part's first
     cdef int64_t part, at, n_here
     cdef int32_t i
     qc_check(start % 8 == 0 and 0 <= start <= end <= store.n_rows, b"the copied rows begin at a byte of the bitmaps")
-    for i in range(store.n_columns):
-        column = &store.columns[i]
-        if column.validity != NULL:
-            bytes_fill(column.validity.data + start // 8, 0xFF, (end + 7) // 8 - start // 8, account)
-    for part in range(n_parts):
+    for part in range(1, n_parts):
         at = max(start, first)
         n_here = min(end, first + parts[part].n_rows) - at
         if n_here > 0:
