@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from grouped import Call, check, run_calls
 
 from oracle import assert_same_rows
 from qcore.errors import MemoryLimitError
+from qcore_ext.aggregate.aggregation import HashAggregation
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import run_chain
 from sweeps import every
 
 COUNT = [Call("count", -1, pa.int64(), len)]
@@ -135,3 +140,15 @@ def test_q2_lone_keys_of_each_type_over_many_codes(type: pa.DataType) -> None:
     for start in (low, min((low + high) // 2, high - span + 1), high - span + 1):
         keys = pa.array([start + int(n) for n in RNG.permutation(span)]).cast(type)
         check(pa.table({"k": keys}), 1, COUNT, ["single"], radix_groups_min=1 << 40)
+
+
+def test_keys_in_random_order_have_an_array_of_little_more_than_their_range() -> None:
+    """The first vector has nearly the whole range. The array was three times as long after the second one."""
+    n = 900_000
+    keys = RNG.permutation(n)
+    memory = Account()
+    schema = Schema(pa.schema([("k", pa.int64()), ("n", pa.int64())]))
+    operator = HashAggregation("agg", memory, None, 1, [("count", -1, -1, False)], "single", schema)
+    got = pa.Table.from_batches(run_chain([operator], pa.table({"k": keys})))
+    assert pc.sum(got["n"]).as_py() == n == operator.stats_snapshot()["groups"]["array"]
+    assert memory.peak_bytes < 45_000_000

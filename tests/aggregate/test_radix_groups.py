@@ -10,6 +10,10 @@ import pytest
 from grouped import Call, run_calls
 
 from oracle import assert_same_rows
+from qcore_ext.aggregate.aggregation import HashAggregation
+from qcore_ext.data.schema import Schema
+from qcore_ext.ground.memory import Account
+from qcore_testing.operators import run_chain
 from random_tables import KEY_TYPES, random_table
 from sweeps import every
 
@@ -138,3 +142,25 @@ def test_q2_rows_with_two_texts_keep_their_hash(n_rows: int) -> None:
     joined = got.rename_columns(["a", "b", "n", "s"]).sort_by([("a", "ascending"), ("b", "ascending")])
     expected = wanted.select(["a", "b", "count_all", "x_sum"]).sort_by([("a", "ascending"), ("b", "ascending")])
     assert joined.columns == expected.columns
+
+
+def test_rows_that_wait_become_groups_when_their_part_is_returned() -> None:
+    """The groups of all parts were made first, so that each row of a key with one row was in memory twice.
+
+    The buffers, which have space for two million rows, are the same for both tables.
+    """
+    schema = Schema(pa.schema([("k", pa.string()), ("l", pa.string()), ("n", pa.int64())]))
+    peaks = {}
+    for n in (50_000, 300_000):
+        texts = [f"a text of some forty letters or so {row:09}" for row in range(n)]
+        memory = Account()
+        operator = HashAggregation(
+            "agg", memory, None, 2, [("count", -1, -1, False)], "single", schema, radix_groups_min=1
+        )
+        counted = Schema(pa.schema([("n", pa.int64())]))
+        count = HashAggregation("count", Account(), None, 0, [("count", -1, -1, False)], "single", counted)
+        (batch,) = run_chain([operator, count], pa.table({"k": texts, "l": texts[::-1]}))
+        assert batch["n"].to_pylist() == [operator.stats_snapshot()["groups"]["radix"]] == [n]
+        peaks[n] = memory.peak_bytes
+    # Keys and counts of 250,000 groups take 60 MB.
+    assert peaks[300_000] - peaks[50_000] < 30_000_000, peaks

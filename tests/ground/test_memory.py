@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -140,6 +142,45 @@ def test_a_buffer_that_grows_takes_a_larger_idle_block_and_grows_in_it() -> None
         assert buffer.address != address and account.reserved_bytes == 16 * MB
         del buffer
         assert account.reserved_bytes == 0
+        print("ok")
+    """
+    run_alone(code)
+
+
+SANITIZED = Path("/proc/self/maps").exists() and re.search("lib[at]san", Path("/proc/self/maps").read_text())
+
+
+@pytest.mark.skipif(sys.platform != "linux" or SANITIZED is not None, reason="malloc has all blocks there")
+def test_a_block_is_lengthened_if_no_larger_one_is_idle() -> None:
+    """No byte is copied, and no block of a smaller size is left."""
+    code = """if True:
+        from qcore.errors import MemoryLimitError
+        from qcore_ext.ground.fault import Faults
+        from qcore_ext.ground.memory import Account, live_counts, trim_pool
+        from qcore_testing.units import GrowingBuffer
+
+        MB = 1 << 20
+        account = Account(None, 300 * MB)
+        buffer = GrowingBuffer(account, MB)
+        other = GrowingBuffer(account, MB)      # behind or before it
+        for size in (2, 4, 8, 128):
+            used = buffer.size
+            assert buffer.grow(size * MB) == used
+            assert (buffer.size, account.reserved_bytes) == (size * MB, (size + 1) * MB)
+            assert live_counts()["idle_bytes"] == 0, live_counts()
+        for size, refused in ((512 * MB, "limit"), (256 * MB, "injected")):
+            try:
+                with Faults("reserve" if refused == "injected" else None, 1):
+                    buffer.grow(size)
+            except MemoryLimitError as error:
+                assert refused in str(error), error
+            else:
+                raise AssertionError(refused)
+            assert (buffer.size, account.reserved_bytes) == (128 * MB, 129 * MB)
+        assert buffer.grow(256 * MB) == 128 * MB
+        del buffer
+        assert (live_counts()["idle_bytes"], account.reserved_bytes) == (256 * MB, MB)
+        assert trim_pool() == 256 * MB
         print("ok")
     """
     run_alone(code)

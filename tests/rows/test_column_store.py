@@ -6,16 +6,21 @@ all drivers to one store.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from joins import hash_join
+from joins import hash_join, run_together
 from sorted_rows import sort, take_rows
 
 import qcore
 from oracle import assert_same_rows
 from qcore_ext.ground.memory import Account
+from qcore_ext.join.bridge import JoinBridge
+from qcore_ext.join.hash_join_build import HashBuild
+from qcore_ext.join.hash_join_probe import HashProbe
 from qcore_ext.sort.order_by import OrderBy
 from qcore_testing.operators import run_chain
 from random_tables import ALL_TYPES, ENCODED_TYPES, SIZES, plain, random_table
@@ -60,6 +65,24 @@ def test_q2_every_type_of_several_drivers_in_one_store(type: pa.DataType, n_rows
         probe = pa.table({"id": table["row"]})
         batches = hash_join(probe, table, "inner", ["id"], ["row"], n_drivers, 1000)
         assert_same_rows(pa.Table.from_batches(batches).select(["x", "row"]), table)
+
+
+def test_the_rows_of_the_largest_part_are_not_copied() -> None:
+    """The others go behind them. Before, all rows went to a store of their own, and were in memory twice."""
+    n_rows = 600_000
+    build = pa.table({"k": np.arange(n_rows) * 2**40, **{f"x{i}": np.arange(n_rows) for i in range(29)}})
+    parts = [build.slice(0, 500_000), build.slice(500_000)]
+    memory = Account()
+    bridge = JoinBridge("inner", 2, 1, False, build.schema, pa.schema([("id", pa.int64())]))
+    run_together(
+        [partial(run_chain, [HashBuild("build", memory, bridge, ["k"], [f"x{i}" for i in range(29)])], part)
+         for part in parts]
+    )
+    # Capacity doubles: there is space for 524,288, 131,072 and then for 1,048,576 rows of 240 bytes.
+    assert memory.peak_bytes < (1_048_576 + 131_072) * 240 * 1.2
+    probe = HashProbe("probe", memory, bridge, ["id"], [("build", "x0", "x0"), ("build", "x28", "x28")])
+    got = pa.Table.from_batches(run_chain([probe], pa.table({"id": build["k"]})))
+    assert got["x0"].to_pylist() == got["x28"].to_pylist() == list(range(n_rows))
 
 
 def test_q2_rows_after_the_last_null_are_valid() -> None:
