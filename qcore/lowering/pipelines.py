@@ -172,7 +172,10 @@ class Lowering:
         if not isinstance(root, p.Sink):
             n_producers = pipeline.drivers
             results = self._part(lambda run: run.queues(n_producers, 1))
-            pipeline.add("result", lambda driver, run: ResultSink("result", run.memory, run.parts[results][0]))
+            pipeline.add(
+                "result",
+                lambda driver, run: ResultSink("result", run.memory, run.parts[results][0], run.settings.batch_rows),
+            )
         self.closed.append(pipeline)
         return LoweredPlan(
             root,

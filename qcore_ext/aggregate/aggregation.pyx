@@ -712,7 +712,7 @@ cdef class HashAggregation(Operator):
         return 0
 
     cdef void count_groups(self, int64_t n_groups) noexcept nogil:
-        """Count the groups to return, of which n_groups are known by now, and of these the new ones for the statistics."""
+        """Count the groups to return, n_groups by now. The new ones are added to the statistics."""
         cdef int64_t n_new = n_groups - self.n_emitting
         cdef int kind = OF_TABLE
         self.n_emitting = n_groups

@@ -20,7 +20,7 @@ from qcore_ext.ground.memory cimport (
 cdef enum:
     CODES_MAX = 65536           # 256 KB of groups, which fit in the second-level cache
     REBUILDS_MAX = 32
-    # The first slack of a lone key's range is a 16th of its length, each next one twice as much, up to the whole length.
+    # The first slack of a lone key's range is a 16th of its length, each next one twice as much, up to the length.
     # Keys in random order have nearly the whole range in their first vector; ascending keys extend it again and again.
     FIRST_SLACK = 4
 

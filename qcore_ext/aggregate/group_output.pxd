@@ -31,8 +31,8 @@ cdef int group_results(
     int64_t n, Column** columns, MemoryAccount* account,
 ) except -1 nogil
 # The next groups of several small parts as one batch. `part` and `emitted` are the part whose groups are next and the
-# number of its groups that were returned before; `part` is complete. Parts without further groups are dropped, and those
-# behind them completed. `as_states` as below.
+# number of its groups that were returned before. The part is complete. Parts without further groups are dropped, and
+# those behind them completed. `as_states` as below.
 cdef Batch* parts_batch(
     RadixGroups* radix, int64_t* part, int64_t* emitted, bint as_states, TextNumbers* texts, AggregateCalls calls,
     CSchema* schema, MemoryAccount* account,

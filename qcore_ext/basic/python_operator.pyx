@@ -91,6 +91,7 @@ cdef class PythonOperator(Operator):
             raise ValueError(f"an operator is a {', '.join(ROLES)}, not {role!r}")
         self.make = make
         self.role = role
+        self.waits_inside = True
         self.declared = schema
         # An operator that is not a source may return batches of a schema that it declared earlier.
         self.drift = drift if role == "source" else max(drift, <int> DRIFT_WITHIN)

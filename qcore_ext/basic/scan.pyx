@@ -89,7 +89,9 @@ cdef class TableScan(Operator):
         self.row_filters = list(row_filters)
         self.has_filters = len(self.row_filters) > 0
         self.set_output_schema(schema.schema)
+        self.waits_inside = True
         if stored is not None and stored.has_schema(schema.schema):
+            self.waits_inside = False
             self.stored = stored
             split_queue.take_row_ranges(stored.n_rows)
 

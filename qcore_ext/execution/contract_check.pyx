@@ -258,6 +258,16 @@ cdef class ContractCheck(Operator):
         self.finished = answer == FINISHED
         return 0
 
+    cdef int pause(self, WaitToken* token) except -1 nogil:
+        self.enter(b"pause")
+        try:
+            if not self.opened or self.downstream != NULL:
+                self.refuse_misuse(b"pause", b"although it is no sink that was opened")
+            self.checked.pause(token)
+        finally:
+            qc_store(&self.inside, 0)
+        return self.leave()
+
     cdef int finish(self) except -1 nogil:
         self.enter(b"finish")
         try:

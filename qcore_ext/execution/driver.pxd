@@ -46,6 +46,7 @@ cdef class Driver:
     cdef list checks            # ContractCheck of each operator in checked mode, else None
     cdef OperatorSlot* slots
     cdef int n_operators
+    cdef bint waits_inside      # as an operator of the chain does
     cdef WaitToken* token       # borrowed; outlives every run
     cdef MemoryAccount* query   # borrowed; the query's account if it belongs to a pool, else NULL
     cdef int64_t* stop          # borrowed; not 0: stop at the next operator boundary
@@ -77,6 +78,7 @@ cdef class Driver:
     # In checked mode, after shut: an ExecutionError for a breach of the contract by abandon or close, or None.
     cdef object violation(self)
 
+    cdef int pause(self) except -1 nogil
     cdef int open_operators(self) except -1 nogil
     cdef int step(self, int at) except -1 nogil
     cdef int feed(self, int at) except -1 nogil

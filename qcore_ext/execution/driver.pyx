@@ -66,6 +66,7 @@ cdef class Driver:
                 self.slots[i].drifting = <PyObject*> self.operators[i]
             self.slots[i].stats = &(<Operator> self.operators[i]).stats
             self.slots[i].account = <PyObject*> (<Operator> self.operators[i]).memory
+            self.waits_inside = self.waits_inside or (<Operator> self.operators[i]).waits_inside
         self.blocked_at = -1
 
     def __dealloc__(self):
@@ -161,13 +162,26 @@ cdef class Driver:
             if at == STEP_FINISHED:
                 return DRIVER_FINISHED
             if at == STEP_BLOCKED:
+                self.pause()
                 return DRIVER_BLOCKED
             if at == STEP_STOPPED or qc_load(self.stop) != 0:
                 return DRIVER_STOPPED
             # A yield is possible only at the end of a walk upstream. The next run begins at the sink and must get
             # further.
             if at >= asked and slice_nanos > 0 and self.clock.now >= until:
+                self.pause()
                 return DRIVER_YIELDED
+
+    cdef int pause(self) except -1 nogil:
+        """Let the sink pass on the rows that it holds back."""
+        cdef OperatorSlot* sink = &self.slots[self.n_operators - 1]
+        cdef int at = self.at
+        self.at = self.n_operators - 1
+        self.clock.charging = &sink.stats.get_output
+        (<Operator> sink.operator).pause(self.token)
+        clock_charge(&self.clock, &sink.stats.get_output)
+        self.at = at
+        return 0
 
     cdef int open_operators(self) except -1 nogil:
         cdef int i
@@ -281,6 +295,8 @@ cdef class Driver:
         counter_add(&stats.input_rows, n_rows)
         counter_add(&stats.input_bytes, slot.pending_bytes)
         counter_add(&stats.input_batches, 1)
+        if self.waits_inside and at == self.n_operators - 1:
+            self.pause()
         return at
 
     cdef int finish_at(self, int at) except -1 nogil:

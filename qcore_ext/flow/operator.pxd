@@ -11,6 +11,8 @@ The driver's side of the contract:
 - `add_input` is called only after `needs_input` answered true, and never on a source. A refused batch is offered again,
   unchanged.
 - `get_output` is called only while the operator downstream needs input, and never after it answered FINISHED.
+- `pause` is called on the sink when the driver leaves the thread before its end, because an operator upstream is
+  blocked or the time slice is over; and after each batch, if the chain has an operator that `waits_inside`.
 - `finish` is called once, when upstream is finished. `abandon` is called once instead when the operator or the query
   stops early: the operator leaves every barrier it is part of and frees what it can. After `abandon` only `close` is
   called.
@@ -60,6 +62,9 @@ cdef class Operator:
     cdef OperatorStats stats            # filled by the driver
     cdef Membership membership          # in the barriers of its task
     cdef int blocked_reason             # BlockReason, valid after BLOCKED
+    # Set by the constructor: calls may last until something happens outside of the engine, as they run code of the
+    # application or read a stream of another library.
+    cdef bint waits_inside
     cdef bint end_failed                # abandon or close called something that raised
     cdef object end_error               # the exception, or None; the task makes it the query's error
     cdef str end_call                   # "abandon" or "close"
@@ -74,6 +79,8 @@ cdef class Operator:
     cdef int add_input(self, Batch* batch) except -1 nogil
     # OUTPUT: *out is a batch the caller owns.
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil
+    # A sink that holds rows back passes them on, as far as it can without waiting. `token` is that of get_output.
+    cdef int pause(self, WaitToken* token) except -1 nogil
     cdef int finish(self) except -1 nogil
     cdef void abandon(self) noexcept nogil
     cdef void close(self) noexcept nogil

@@ -52,6 +52,9 @@ cdef class Operator:
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
         return FINISHED
 
+    cdef int pause(self, WaitToken* token) except -1 nogil:
+        return 0
+
     cdef int finish(self) except -1 nogil:
         return 0
 

@@ -1,7 +1,7 @@
 """Column store: rows that an operator keeps, column by column, in growing canonical buffers.
 
-One driver fills a store, without locks. When all drivers have finished, they copy the other stores behind the rows of the
-largest one together. Its columns are flat, so a row is a position in them.
+One driver fills a store, without locks. When all drivers have finished, they copy the other stores behind the rows of
+the largest one together. Its columns are flat, so a row is a position in them.
 
 Strings stay views into the heaps of their input columns, and the store keeps these heaps alive. If only a small share
 of a heap's rows is kept, their bytes are copied instead, so that the store does not hold the memory of the other rows.
@@ -43,15 +43,15 @@ cdef ColumnStore* column_store_of(MemoryAccount* account, const CSchema* schema)
 cdef int column_store_append(
     ColumnStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil
-# Make the part with the most rows the store of the rows of all parts: it becomes parts[0] and gets space for them. Returns
-# a reference to it. Its rows from n_kept[0] on, the number it had, are undefined until column_store_copy has copied them.
-# After an error the parts may only be dropped.
+# Make the part with the most rows the store of the rows of all parts: it becomes parts[0] and gets space for them.
+# Returns a reference to it. Its rows from n_kept[0] on, the number it had, are undefined until column_store_copy has
+# copied them. After an error the parts may only be dropped.
 cdef ColumnStore* column_store_join(
     ColumnStore** parts, int64_t n_parts,
     int64_t* n_kept,            # OUT
 ) except NULL nogil
-# Copy those of the rows start..start+n of a store that column_store_join made which it did not have. `start` is a multiple
-# of 8. Several threads may copy different rows.
+# Copy those of the rows start..start+n, of a store that column_store_join made, which it did not have. `start` is a
+# multiple of 8. Several threads may copy different rows.
 cdef int column_store_copy(
     ColumnStore* store, int64_t n_kept, ColumnStore** parts, int64_t n_parts, int64_t start, int64_t n,
     const MemoryAccount* account,

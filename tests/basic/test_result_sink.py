@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from sorted_rows import take_rows
 
+from oracle import assert_same_rows
+from qcore import PlanBuilder, PollPull, Session, SourceOperator
 from qcore.expression.tree import col
 from qcore.lowering.compile import compile_predicate
 from qcore_ext.basic.filter import Filter
@@ -15,6 +21,8 @@ from qcore_ext.execution.task import Task
 from qcore_ext.flow.batch_queue import BatchQueue, QueueReader
 from qcore_ext.ground.memory import Account
 from qcore_testing.operators import BatchSource, import_batches, run_chain
+from random_tables import ALL_TYPES, random_table
+from sweeps import every
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -86,3 +94,68 @@ def test_a_long_result(type_: pa.DataType, every: int) -> None:
     wanted = wanted.set_column(2, "c", wanted["c"].dictionary_decode())
     assert len(parts) == n_batches
     assert all(part.equals(wanted) for part in parts)
+
+
+def run_filter(batch_rows: int, step: int) -> list[pa.RecordBatch]:
+    """Every so many rows of a table in memory, by one driver."""
+    n = 1_000_000
+    table = pa.table({"a": np.arange(n), "s": pa.array(np.arange(n) % 1000).cast(pa.string())})
+    session = Session(threads=1, batch_rows=batch_rows)
+    plan = PlanBuilder().scan("t", source=table).filter(col("a") % step == 0).build()
+    batches = list(session.execute(plan))
+    rows = pa.Table.from_batches(batches)
+    assert rows["a"].to_pylist() == list(range(0, n, step))
+    assert rows["s"].to_pylist() == [str(row % 1000) for row in range(0, n, step)]
+    return batches
+
+
+def test_small_batches_of_a_table_in_memory_are_passed_on_together() -> None:
+    """10,000 rows of a million: one of each hundred."""
+    assert len(run_filter(65_536, 100)) <= 3
+    batches = run_filter(1000, 100)
+    assert 10 <= len(batches) <= 20 and max(batch.num_rows for batch in batches) <= 1000
+    # Half of the rows are large batches, which are passed on as they come.
+    assert len(run_filter(65_536, 2)) == 16
+
+
+@pytest.mark.parametrize("type_", every(3, ALL_TYPES), ids=str)
+def test_q2_rows_of_small_batches_of_every_type(type_: pa.DataType) -> None:
+    table = random_table(61, 70_000, {"x": type_}, null_share=0.2, extremes=True)
+    table = table.append_column("row", pa.array(range(70_000)))
+    plan = PlanBuilder().scan("t", source=table).filter(col("row") % 7 == 0).build()
+    batches = list(Session(threads=2, batch_rows=5000).execute(plan))
+    # Tables of dictionaries and extension types are read as streams, and nested values are not copied.
+    streams = pa.types.is_dictionary(type_) or pa.types.is_nested(type_) or isinstance(type_, pa.BaseExtensionType)
+    assert len(batches) <= (17 if streams else 6)
+    assert_same_rows(pa.Table.from_batches(batches), take_rows(table, list(range(0, 70_000, 7))))
+
+
+@pytest.mark.parametrize("exchange", [False, True])
+def test_no_row_is_held_back_from_a_reader_for_whom_the_source_waits(exchange: bool) -> None:
+    """The source returns its next row when the reader has the last one: in its own pipeline, and behind an exchange."""
+    read = threading.Semaphore(0)
+
+    class OneByOne(SourceOperator):
+        partitions = 1
+
+        def output_schema(self, inputs: Any) -> pa.Schema:
+            return pa.schema({"a": pa.int64()})
+
+        def init_global_state(self, cx: Any) -> Any:
+            return {"n": 0}
+
+        def poll_pull(self, context: Any, local: Any, shared: Any, partition: Any) -> Any:
+            if shared["n"] == 20:
+                return PollPull.EXHAUSTED
+            if shared["n"] > 0:
+                assert read.acquire(timeout=30), "the reader has not got the row"
+            shared["n"] += 1
+            return PollPull.batch(pa.record_batch({"a": [shared["n"]]}))
+
+    plan = PlanBuilder().source(OneByOne())
+    plan = plan.local_partition(["a"], drivers=2) if exchange else plan
+    found = []
+    for batch in Session(threads=2).execute(plan.build()):
+        found += batch["a"].to_pylist()
+        read.release()
+    assert sorted(found) == list(range(1, 21))
