@@ -10,7 +10,6 @@ import pyarrow as pa
 from qcore.config import Settings
 from qcore.errors import PlanError
 from qcore.expression.tree import Cast, col, lit
-from qcore.expression.types import shown_type
 from qcore.functions.type_names import type_name
 from qcore.plan.naming import ColumnNames
 from qcore.plan.schema import check_column
@@ -31,11 +30,10 @@ def explanation(statement: Explain, result: Any, settings: Settings) -> Result:
 
 
 def description(result: Result, settings: Settings) -> Result:
-    """Result of DESCRIBE: a row for each column with its name, its Arrow type, and whether it may hold nulls."""
-    names = pa.array(result.schema.names, pa.string())
-    types = pa.array([shown_type(field.type) for field in result.schema], pa.string())
-    nulls = pa.array(["YES" if field.nullable else "NO" for field in result.schema], pa.string())
-    return rows_result(pa.table({"column_name": names, "column_type": types, "null": nulls}), settings)
+    """Result of DESCRIBE."""
+    from qcore.sql.summaries import described_columns
+
+    return rows_result(described_columns(result.schema), settings)
 
 
 def table_names(names: Iterable[str], settings: Settings) -> Result:

@@ -45,7 +45,7 @@ _OPPOSITES = {
 }  # fmt: skip
 _SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 _QUERIES = frozenset(
-    {"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation", "Pivot", "Summarize"}
+    {"Select", "Union", "Intersect", "Except", "Subquery", "Values", "SetOperation", "Pivot", "Summarize", "Describe"}
 )
 
 Rewrite = Callable[[Expr], Expr]

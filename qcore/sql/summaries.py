@@ -1,28 +1,30 @@
-"""SUMMARIZE as a query: a row for each column, with the columns that DuckDB returns.
+"""SUMMARIZE and DESCRIBE as queries: a row for each column of a table or a query.
 
-One aggregation computes the statistics of all columns in one row. Unnesting makes a row of each column's statistics.
+SUMMARIZE has the columns that it has in DuckDB. One aggregation computes the statistics of all columns in one row.
+Unnesting makes a row of each column's statistics. DESCRIBE has each column's name, its Arrow type, and whether it may
+hold nulls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from qcore.expression.bound import Bound
 from qcore.expression.tree import col
-from qcore.expression.types import is_numeric
+from qcore.expression.types import is_numeric, shown_type
 from qcore.functions.calls import bind_call
 from qcore.functions.casts import bind_cast
 from qcore.functions.type_names import type_name
-from qcore.plan.nodes import Unnest
+from qcore.plan.nodes import Unnest, Values
 from qcore.plan.projections import project
 from qcore.plan.schema import unnest_schema
 from qcore.sql.binder import Binder, QueryReader
 from qcore.sql.grouping import Grouping
 from qcore.sql.literals import constant
-from qcore.sql.reading import take
+from qcore.sql.reading import NotBound, take
 from qcore.sql.scope import Environment, Named, Relation
 from qcore.sql.subqueries import is_query
 from qcore.sql.tables import distinct_names, first_place
@@ -36,15 +38,41 @@ _OF_NUMBERS = {
 }  # fmt: skip
 
 
-def bind_summary(binder: Binder, node: Any, environment: Environment) -> Relation:
-    """SUMMARIZE table, and SUMMARIZE query."""
-    inner, _ = take(node, "this", "table")
+def _bind_given(binder: Binder, inner: Any, environment: Environment) -> Relation:
+    """The table or query of a statement, with distinct names."""
     if is_query(inner):
         given = binder.query(inner, environment)
     else:
         rows = binder.table(inner, first_place(binder, environment))
         given = Relation(rows.node, rows.columns)
-    columns = distinct_names(given.columns)
+    return Relation(given.node, distinct_names(given.columns))
+
+
+def described_columns(fields: Iterable[pa.Field]) -> pa.Table:
+    """The rows of DESCRIBE: of each column the name, the Arrow type, and whether it may hold nulls."""
+    rows = [(field.name, shown_type(field.type), "YES" if field.nullable else "NO") for field in fields]
+    names = ("column_name", "column_type", "null")
+    return pa.table({name: pa.array([row[i] for row in rows], _TEXT) for i, name in enumerate(names)})
+
+
+def bind_description(binder: Binder, node: Any, environment: Environment) -> Relation:
+    """DESCRIBE table, and DESCRIBE query."""
+    inner, kind = take(node, "this", "kind")
+    if kind is not None and str(kind).upper() != "TABLE":
+        raise NotBound(node, f"DESCRIBE {kind}")
+    given = _bind_given(binder, inner, environment)
+    schema = given.node.schema
+    data = described_columns([schema.field(named.own).with_name(named.shown) for named in given.columns])
+    columns = [Named(name, binder.names.new(name)) for name in data.column_names]
+    data = data.rename_columns([named.own for named in columns])
+    return Relation(Values(binder.ids.new(), data.schema, data), columns)
+
+
+def bind_summary(binder: Binder, node: Any, environment: Environment) -> Relation:
+    """SUMMARIZE table, and SUMMARIZE query."""
+    inner, _ = take(node, "this", "table")
+    given = _bind_given(binder, inner, environment)
+    columns = given.columns
     values = [Bound(col(named.own), given.node.schema.field(named.own).type) for named in columns]
     grouping = Grouping(binder)
 
@@ -94,4 +122,4 @@ def _null_percentage(binder: Binder, n_rows: Bound, count: Bound) -> Bound:
     return bind_call("divide", [percent, all_rows], binder.dialect)
 
 
-READERS: dict[str, QueryReader] = {"Summarize": bind_summary}
+READERS: dict[str, QueryReader] = {"Summarize": bind_summary, "Describe": bind_description}

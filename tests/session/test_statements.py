@@ -47,6 +47,25 @@ def test_describe(session, text):
     ]
 
 
+def test_describe_is_a_table(session, duck):
+    """The names that DuckDB gives. Its types are SQL's, here they are Arrow's."""
+    duck.register("t", T)
+    queries = ("t", "select i + 1 as j, s, 2.5 as d from t", "(select s from t)", "with u as (from t) select * from u")
+    for query in queries:
+        found = session.sql(f"from (describe {query})").to_arrow()
+        assert found.equals(session.sql(f"describe {query}").to_arrow())
+        expected = duck.sql(f"select column_name from (describe {query})").to_arrow_table()
+        assert found["column_name"].to_pylist() == expected["column_name"].to_pylist()
+    text = "with u as (describe t) select column_type from u d join t on d.column_name = 'i' and t.i = 1"
+    assert session.sql(text).to_arrow()["column_type"].to_pylist() == ["int64"]
+    counts = "select i, (select count(*) from (describe select t.i, t.s)) as n from t order by i limit 1"
+    assert session.sql(counts).to_arrow().to_pylist() == [{"i": 1, "n": 2}]
+    with pytest.raises(qcore.PlanError, match=r"unknown table 'tt'.*line 1, column 16"):
+        session.sql("from (describe tt)")
+    with pytest.raises(qcore.PlanError, match="DESCRIBE with style is not supported"):
+        session.sql("from (describe extended t)")
+
+
 def test_tables_come_and_go(session):
     assert session.sql("create table big as select i, s from t where i > 1").to_arrow().to_pydict() == {"Count": [2]}
     assert session.sql("show tables").to_arrow()["name"].to_pylist() == ["big", "t"]
