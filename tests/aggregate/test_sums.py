@@ -131,3 +131,25 @@ def test_q2_a_sum_past_38_digits_is_an_error(sign: int, n_keys: int) -> None:
         else:
             with pytest.raises(ExecutionError, match="38 digits"):
                 run_calls(table, n_keys, calls)
+
+
+@pytest.mark.parametrize("n_groups", range(2, 18))
+def test_q2_few_groups_of_values_that_fit_32_bits_and_of_others(level: int, n_groups: int) -> None:
+    """Up to 16 groups have sums in registers, of 32 bits if the values of a vector are below 2**24 in magnitude."""
+    rng = np.random.default_rng(n_groups)
+    most = 2**24 - 1
+    for n_rows in (2048, 2047, 1, 15, 17, 63, 65, 4103):
+        for values in (
+            np.full(n_rows, most),                      # the largest sums
+            np.full(n_rows, -most - 1),
+            np.full(n_rows, 2 * most),
+            np.where(np.arange(n_rows) == n_rows - 1, 2**31, 7),    # seen by the last row only
+            np.where(np.arange(n_rows) % 40 == 39, -(2**24) - 1, 7),
+            rng.integers(-most, most, n_rows),
+        ):
+            keys = rng.integers(0, n_groups, n_rows)
+            if n_rows == 2048:
+                keys[:] = 0                             # one group has all rows of the vector
+                keys[-n_groups:] = np.arange(n_groups)
+            table = pa.table({"k": keys, "v": values, "p": rng.random(n_rows) < 0.7})
+            check(table, 1, [*calls(1, 2, True)[:2], *counts(1, 2)], ["single"])

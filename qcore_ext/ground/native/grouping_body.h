@@ -522,10 +522,15 @@ static uint64_t magnitude_bits(const int64_t *values, int64_t n) {
     return seen;
 }
 
-#if defined(__AVX512F__)
-/* Inlined for each number of groups, so that the sums of all groups stay in registers and each row is read once. */
+#if defined(__AVX512BW__)
+/* Numbers below 2**NARROW_BITS in magnitude are added as 32 bits: each of 16 lanes adds at most 128 of a vector's rows. */
+enum { NARROW_BITS = 24, NARROW_GROUPS_MIN = 6, NARROW_PROBE = 32 };
+
+/* Inlined for each number of groups, so that the sums of all groups stay in registers and each row is read once. The sums
+   are undefined if `narrow` and the bits returned have more than NARROW_BITS. */
 static inline __attribute__((always_inline)) uint64_t sum_by_masks(
-        const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, const int n_groups, int64_t *sums) {
+        const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, const int n_groups, const int narrow,
+        int64_t *sums) {
     __m512i totals[GROUPING_MASKED], seen = _mm512_setzero_si512();
     for (int k = 0; k < n_groups; k++) totals[k] = _mm512_setzero_si512();
     for (int64_t i = 0; i < n; i += 16) {
@@ -538,36 +543,68 @@ static inline __attribute__((always_inline)) uint64_t sum_by_masks(
         __m512i b = _mm512_maskz_loadu_epi64((__mmask8) (rows >> 8), values + i + 8);
         seen = _mm512_or_si512(seen, _mm512_xor_si512(a, _mm512_srai_epi64(a, 63)));
         seen = _mm512_or_si512(seen, _mm512_xor_si512(b, _mm512_srai_epi64(b, 63)));
+        if (narrow) {
+            __m512i both = _mm512_castsi256_si512(_mm512_cvtepi64_epi32(a));
+            both = _mm512_inserti64x4(both, _mm512_cvtepi64_epi32(b), 1);
+            for (int k = 0; k < n_groups; k++) {
+                __mmask16 in = _mm512_cmpeq_epi32_mask(of, _mm512_set1_epi32(k));
+                totals[k] = _mm512_mask_add_epi32(totals[k], in, totals[k], both);
+            }
+            continue;
+        }
         for (int k = 0; k < n_groups; k++) {
             __mmask16 in = _mm512_cmpeq_epi32_mask(of, _mm512_set1_epi32(k));
             totals[k] = _mm512_mask_add_epi64(totals[k], (__mmask8) in, totals[k], a);
             totals[k] = _mm512_mask_add_epi64(totals[k], (__mmask8) (in >> 8), totals[k], b);
         }
     }
-    for (int k = 0; k < n_groups; k++) sums[k] = _mm512_reduce_add_epi64(totals[k]);
+    for (int k = 0; k < n_groups; k++) {
+        if (narrow)
+            totals[k] = _mm512_add_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(totals[k])),
+                                         _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(totals[k], 1)));
+        sums[k] = _mm512_reduce_add_epi64(totals[k]);
+    }
     return (uint64_t) _mm512_reduce_or_epi64(seen);
+}
+
+#define SUM_GROUPS(K, NARROW) case K: return sum_by_masks(values, groups, bits, n, K, NARROW, sums);
+
+/* For 3 to GROUPING_MASKED groups. */
+static uint64_t sum_wide_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n,
+                                int64_t n_groups, int64_t *sums) {
+    switch (n_groups) {
+        SUM_GROUPS(3, 0) SUM_GROUPS(4, 0) SUM_GROUPS(5, 0) SUM_GROUPS(6, 0) SUM_GROUPS(7, 0) SUM_GROUPS(8, 0)
+        SUM_GROUPS(9, 0) SUM_GROUPS(10, 0) SUM_GROUPS(11, 0) SUM_GROUPS(12, 0) SUM_GROUPS(13, 0) SUM_GROUPS(14, 0)
+        SUM_GROUPS(15, 0) default: return sum_by_masks(values, groups, bits, n, 16, 0, sums);
+    }
+}
+
+/* For NARROW_GROUPS_MIN to GROUPING_MASKED groups. */
+static uint64_t sum_narrow_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n,
+                                  int64_t n_groups, int64_t *sums) {
+    switch (n_groups) {
+        SUM_GROUPS(6, 1) SUM_GROUPS(7, 1) SUM_GROUPS(8, 1) SUM_GROUPS(9, 1) SUM_GROUPS(10, 1) SUM_GROUPS(11, 1)
+        SUM_GROUPS(12, 1) SUM_GROUPS(13, 1) SUM_GROUPS(14, 1) SUM_GROUPS(15, 1)
+        default: return sum_by_masks(values, groups, bits, n, 16, 1, sums);
+    }
 }
 
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
     if (n_groups <= 2) {
         int64_t both[2];
-        uint64_t seen = sum_by_masks(values, groups, bits, n, 2, both);
+        uint64_t seen = sum_by_masks(values, groups, bits, n, 2, 0, both);
         memcpy(sums, both, (size_t) n_groups * sizeof(int64_t));
         return seen;
     }
-    if (n_groups == 3) return sum_by_masks(values, groups, bits, n, 3, sums);
-    if (n_groups == 4) return sum_by_masks(values, groups, bits, n, 4, sums);
-    if (n_groups == 5) return sum_by_masks(values, groups, bits, n, 5, sums);
-    if (n_groups == 6) return sum_by_masks(values, groups, bits, n, 6, sums);
-    if (n_groups == 7) return sum_by_masks(values, groups, bits, n, 7, sums);
-    if (n_groups == 8) return sum_by_masks(values, groups, bits, n, 8, sums);
-    int64_t all[16];
-    uint64_t seen = n_groups <= 12 ? sum_by_masks(values, groups, bits, n, 12, all)
-                                   : sum_by_masks(values, groups, bits, n, 16, all);
-    memcpy(sums, all, (size_t) n_groups * sizeof(int64_t));
-    return seen;
+    /* The first values tell whether it is worth trying. */
+    if (n_groups >= NARROW_GROUPS_MIN && magnitude_bits(values, n < NARROW_PROBE ? n : NARROW_PROBE) >> NARROW_BITS == 0) {
+        uint64_t seen = sum_narrow_masked(values, groups, bits, n, n_groups, sums);
+        if (seen >> NARROW_BITS == 0) return seen;
+    }
+    return sum_wide_masked(values, groups, bits, n, n_groups, sums);
 }
+#undef SUM_GROUPS
 #else
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
@@ -609,32 +646,50 @@ static uint64_t sum_few(const int64_t *values, const uint32_t *groups, const uin
     return seen;
 }
 
+#if defined(__AVX512BW__)
+/* The groups of 64 rows in one register of bytes are compared with each group at once. */
+static void count_masked(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts) {
+    for (int64_t group = 0; group < n_groups; group++) counts[group] = 0;
+    for (int64_t i = 0; i < n; i += 64) {
+        uint64_t rows = n - i >= 64 ? ~0ull : (1ull << (n - i)) - 1;
+        uint64_t counted = rows;
+        __m128i quarters[4];
+        if (bits) {
+            counted = 0;
+            memcpy(&counted, bits + (i >> 3), n - i >= 64 ? 8 : (size_t) (n - i + 7) >> 3);
+            counted &= rows;
+        }
+        for (int k = 0; k < 4; k++)
+            quarters[k] = _mm512_cvtepi32_epi8(_mm512_maskz_loadu_epi32((__mmask16) (rows >> 16 * k), groups + i + 16 * k));
+        __m512i of = _mm512_inserti32x4(_mm512_castsi128_si512(quarters[0]), quarters[1], 1);
+        of = _mm512_inserti32x4(_mm512_inserti32x4(of, quarters[2], 2), quarters[3], 3);
+        for (int64_t group = 0; group < n_groups; group++)
+            counts[group] += __builtin_popcountll(
+                _mm512_mask_cmpeq_epi8_mask((__mmask64) counted, of, _mm512_set1_epi8((char) group)));
+    }
+}
+#else
+static void count_masked(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts) {
+    for (uint32_t group = 0; group < n_groups; group++) {
+        uint32_t count = 0;
+        if (bits)
+            for (int64_t i = 0; i < n; i++) count += (groups[i] == group) & bits[i >> 3] >> (i & 7);
+        else
+            for (int64_t i = 0; i < n; i++) count += groups[i] == group;
+        counts[group] = count;
+    }
+}
+#endif
+
 static void count_few(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts) {
     uint32_t copies[4][GROUPING_FEW] = {{0}};
     int64_t i = 0;
-#if defined(__AVX512F__)
-    if (bits && n_groups <= GROUPING_MASKED) {
-        for (int64_t group = 0; group < n_groups; group++) counts[group] = 0;
-        for (; i < n; i += 16) {
-            uint32_t rows = bits_of_eight(bits, i, n);
-            if (i + 8 < n) rows |= (uint32_t) bits_of_eight(bits, i + 8, n) << 8;
-            __m512i of = _mm512_maskz_loadu_epi32((__mmask16) rows, groups + i);
-            for (int64_t group = 0; group < n_groups; group++)
-                counts[group] += __builtin_popcount(_mm512_cmpeq_epi32_mask(of, _mm512_set1_epi32((int) group)) & rows);
-        }
+    if (n_groups <= GROUPING_MASKED) {
+        count_masked(groups, bits, n, n_groups, counts);
         return;
     }
-#endif
-    if (bits) {
+    if (bits)
         for (; i < n; i++) copies[i & 3][groups[i]] += bits[i >> 3] >> (i & 7) & 1;
-    } else if (n_groups <= GROUPING_MASKED) {
-        for (uint32_t group = 0; group < n_groups; group++) {
-            uint32_t count = 0;
-            for (i = 0; i < n; i++) count += groups[i] == group;
-            counts[group] = count;
-        }
-        return;
-    }
     for (; i + 4 <= n; i += 4) {
         copies[0][groups[i]]++;
         copies[1][groups[i + 1]]++;
