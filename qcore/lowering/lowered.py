@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 OpenSplit = Callable[[p.Scan, Any], Any]
 OpenRecursion = Callable[[p.RecursiveUnion | OrderedUnion, Account], Any]
 
-# Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it.
+# Bytes in a queue. With a memory limit, all queues of one exchange together take an eighth of it. A queue of the result
+# has more, because a batch for the reader has at most half of them.
 QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, QUEUES_SHARE = 1 << 20, 1 << 23, 8
+RESULT_BYTES_MAX = 1 << 25
 
 
 class Run:
@@ -88,11 +90,11 @@ class Run:
         self.results: BatchQueue | None = None if plan.results is None else self.parts[plan.results][0]
         self.output: OutputBuffer | PageFileWriter | None = None if plan.output is None else self.parts[plan.output]
 
-    def queues(self, n_producers: int, n_queues: int) -> list[BatchQueue]:
-        """Make the queues of one exchange."""
-        limit = self.settings.memory_limit or QUEUES_SHARE * n_queues * QUEUE_BYTES_MAX
+    def queues(self, n_producers: int, n_queues: int, bytes_max: int = QUEUE_BYTES_MAX) -> list[BatchQueue]:
+        """Make the queues of one exchange, or that of the result."""
+        limit = self.settings.memory_limit or QUEUES_SHARE * n_queues * bytes_max
         share = max(QUEUE_BYTES_MIN, limit // QUEUES_SHARE // n_queues)
-        return [BatchQueue(n_producers, bytes_max=min(share, QUEUE_BYTES_MAX)) for _ in range(n_queues)]
+        return [BatchQueue(n_producers, bytes_max=min(share, bytes_max)) for _ in range(n_queues)]
 
     def chains(self, pipeline: Pipeline) -> list[list[Any]]:
         """Make the operators of every driver of a pipeline."""

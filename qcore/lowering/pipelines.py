@@ -23,7 +23,7 @@ from qcore.expression.tree import Expr, col, column_names
 from qcore.lowering.aggregate_retyping import compile_inputs, compile_post
 from qcore.lowering.compile import compile_predicate, compile_projection, compile_unnest
 from qcore.lowering.grouping_sets import GroupingSets, expand_grouping_sets
-from qcore.lowering.lowered import LoweredPlan, MakePart, Pipeline, Run
+from qcore.lowering.lowered import RESULT_BYTES_MAX, LoweredPlan, MakePart, Pipeline, Run
 from qcore.lowering.nested_keys import may_widen, replace_nested_keys
 from qcore.lowering.nested_values import DecodedValues, EncodedValues, HeldTypes, ValueDecoder, ValueEncoder
 from qcore.lowering.recursion import OrderedUnion
@@ -171,7 +171,7 @@ class Lowering:
         results = None
         if not isinstance(root, p.Sink):
             n_producers = pipeline.drivers
-            results = self._part(lambda run: run.queues(n_producers, 1))
+            results = self._part(lambda run: run.queues(n_producers, 1, RESULT_BYTES_MAX))
             pipeline.add(
                 "result",
                 lambda driver, run: ResultSink("result", run.memory, run.parts[results][0], run.settings.batch_rows),

@@ -94,7 +94,7 @@ cdef class ResultSink(Operator):
         cdef int64_t start = 0
         cdef int64_t bytes_max = self.queue.bytes_max // BYTES_SHARE
         cdef int64_t n, n_bytes
-        if batch.n_selected * SMALL_SHARE > self.gathered_max or has_nested(batch.schema):
+        if not self.may_hold_back or batch.n_selected * SMALL_SHARE > self.gathered_max or has_nested(batch.schema):
             return False
         n_bytes = laid_out_bytes(batch, 0, batch.n_selected)
         if n_bytes > bytes_max or self.gathered != NULL and self.gathered_schema != batch.schema:

@@ -46,7 +46,6 @@ cdef class Driver:
     cdef list checks            # ContractCheck of each operator in checked mode, else None
     cdef OperatorSlot* slots
     cdef int n_operators
-    cdef bint waits_inside      # as an operator of the chain does
     cdef WaitToken* token       # borrowed; outlives every run
     cdef MemoryAccount* query   # borrowed; the query's account if it belongs to a pool, else NULL
     cdef int64_t* stop          # borrowed; not 0: stop at the next operator boundary

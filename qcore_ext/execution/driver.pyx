@@ -47,6 +47,7 @@ cdef class Driver:
     """
 
     def __init__(self, list operators, bint is_checked):
+        cdef bint waits = False
         cdef int i
         if not operators:
             raise ValueError("a driver needs at least one operator")
@@ -66,7 +67,8 @@ cdef class Driver:
                 self.slots[i].drifting = <PyObject*> self.operators[i]
             self.slots[i].stats = &(<Operator> self.operators[i]).stats
             self.slots[i].account = <PyObject*> (<Operator> self.operators[i]).memory
-            self.waits_inside = self.waits_inside or (<Operator> self.operators[i]).waits_inside
+            waits = waits or (<Operator> self.operators[i]).waits_inside
+        (<Operator> self.operators[self.n_operators - 1]).may_hold_back = not waits
         self.blocked_at = -1
 
     def __dealloc__(self):
@@ -295,8 +297,6 @@ cdef class Driver:
         counter_add(&stats.input_rows, n_rows)
         counter_add(&stats.input_bytes, slot.pending_bytes)
         counter_add(&stats.input_batches, 1)
-        if self.waits_inside and at == self.n_operators - 1:
-            self.pause()
         return at
 
     cdef int finish_at(self, int at) except -1 nogil:

@@ -12,7 +12,7 @@ The driver's side of the contract:
   unchanged.
 - `get_output` is called only while the operator downstream needs input, and never after it answered FINISHED.
 - `pause` is called on the sink when the driver leaves the thread before its end, because an operator upstream is
-  blocked or the time slice is over; and after each batch, if the chain has an operator that `waits_inside`.
+  blocked or the time slice is over.
 - `finish` is called once, when upstream is finished. `abandon` is called once instead when the operator or the query
   stops early: the operator leaves every barrier it is part of and frees what it can. After `abandon` only `close` is
   called.
@@ -65,6 +65,7 @@ cdef class Operator:
     # Set by the constructor: calls may last until something happens outside of the engine, as they run code of the
     # application or read a stream of another library.
     cdef bint waits_inside
+    cdef bint may_hold_back             # set by the driver of a sink: no operator upstream `waits_inside`
     cdef bint end_failed                # abandon or close called something that raised
     cdef object end_error               # the exception, or None; the task makes it the query's error
     cdef str end_call                   # "abandon" or "close"
@@ -79,7 +80,8 @@ cdef class Operator:
     cdef int add_input(self, Batch* batch) except -1 nogil
     # OUTPUT: *out is a batch the caller owns.
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil
-    # A sink that holds rows back passes them on, as far as it can without waiting. `token` is that of get_output.
+    # A sink that holds rows back, which it may if `may_hold_back`, passes them on as far as it can without waiting.
+    # `token` is that of get_output.
     cdef int pause(self, WaitToken* token) except -1 nogil
     cdef int finish(self) except -1 nogil
     cdef void abandon(self) noexcept nogil

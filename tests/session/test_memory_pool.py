@@ -149,7 +149,7 @@ def test_v7_a_sort_takes_the_lead_before_its_rows_multiply() -> None:
     """V7: rows that are not ordered yet take less than an eighth of the limit, and the sort takes more."""
     # Four times the rows: the sorted rows do not fit into the queue of the result.
     table = pa.concat_tables([TABLE] * 4)
-    session = Session(threads=2, batch_rows=1000, session_memory_limit=450 << 20)
+    session = Session(threads=2, batch_rows=1000, session_memory_limit=900 << 20)
     memory = session.settings.memory_pool
     assert memory is not None
     first = task_of(session, PlanBuilder().values(table).local_partition(drivers=4).order_by(["s"]).build())
