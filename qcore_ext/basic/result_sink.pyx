@@ -6,13 +6,14 @@ from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
 from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch
 from qcore_ext.data.layout cimport batch_laid_out
 from qcore_ext.data.row_bytes cimport laid_out_bytes, rows_part, rows_that_fit
-from qcore_ext.data.schema cimport TYPE_NESTED, CSchema
+from qcore_ext.data.schema cimport CSchema
 from qcore_ext.ground.memory cimport Account, Buffer, Owner, buffer_new, buffer_unref, owner_ref, owner_unref
 from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
-from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, Operator
+from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, REFUSED, Operator
 from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, QueueAnswer
 from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
+from qcore_ext.rows.nested_rows cimport schema_has_nested
 
 cdef enum:
     # Small batches are gathered until they have this many rows, or an eighth of the queue's bytes. The reader takes
@@ -21,14 +22,6 @@ cdef enum:
     GATHERED_ROWS = 16384
     SMALL_SHARE = 4             # a batch is small if it has at most this share of the rows
     BYTES_SHARE = 8
-
-
-cdef bint has_nested(const CSchema* schema) noexcept nogil:
-    cdef int32_t i
-    for i in range(schema.n_fields):
-        if schema.fields[i].type.id == TYPE_NESTED:
-            return True
-    return False
 
 
 cdef class ResultSink(Operator):
@@ -48,12 +41,11 @@ cdef class ResultSink(Operator):
         Rows of several batches that are passed on together, at most.
     """
     cdef BatchQueue queue
-    cdef ColumnStore* gathered  # owned; rows of small batches, which come before those of `held`; NULL: none
+    cdef ColumnStore* gathered  # owned; rows of small batches; NULL: none. Then `held` and `part` are NULL.
     cdef CSchema* gathered_schema   # owned; their schema
     cdef int64_t gathered_bytes
     cdef int64_t gathered_max   # rows
     cdef Buffer* scratch        # owned; a VectorScratch
-    cdef Batch* waiting         # owned; comes when no row of `held` and `part` is left
     cdef Batch* held            # owned; rows from n_pushed on are neither in the queue nor in `part`; NULL: none left
     cdef Batch* part            # owned; the rows that are put into the queue next, laid out
     cdef int64_t n_pushed
@@ -80,9 +72,8 @@ cdef class ResultSink(Operator):
             return ACCEPTED
         if self.gathered != NULL:
             self.take_gathered()
-            self.waiting = batch
-        else:
-            self.hold(batch)
+            return REFUSED              # it is offered again behind them
+        self.hold(batch)
         return ACCEPTED
 
     cdef void hold(self, Batch* batch) noexcept nogil:
@@ -90,11 +81,11 @@ cdef class ResultSink(Operator):
         self.n_pushed = 0
 
     cdef bint gather(self, Batch* batch) except -1 nogil:
-        """Copy the rows of a small batch to those gathered. Returns False if the batch is to be passed on by itself."""
+        """Copy the rows of a small batch to those gathered. Returns False if it does not belong to them."""
         cdef int64_t start = 0
         cdef int64_t bytes_max = self.queue.bytes_max // BYTES_SHARE
         cdef int64_t n, n_bytes
-        if not self.may_hold_back or batch.n_selected * SMALL_SHARE > self.gathered_max or has_nested(batch.schema):
+        if not self.may_hold_back or batch.n_selected * SMALL_SHARE > self.gathered_max or schema_has_nested(batch.schema):
             return False
         n_bytes = laid_out_bytes(batch, 0, batch.n_selected)
         if n_bytes > bytes_max or self.gathered != NULL and self.gathered_schema != batch.schema:
@@ -166,10 +157,7 @@ cdef class ResultSink(Operator):
     cdef bint push_rows(self, WaitToken* token) except -1 nogil:
         """Put the rows that are not gathered any more into the queue. Returns False if it is full."""
         cdef QueueAnswer answer
-        while self.held != NULL or self.part != NULL or self.waiting != NULL:
-            if self.held == NULL and self.part == NULL:
-                self.hold(self.waiting)
-                self.waiting = NULL
+        while self.held != NULL or self.part != NULL:
             if self.part == NULL:
                 self.make_part()
             answer = self.queue.push(self.part, token)
@@ -182,7 +170,7 @@ cdef class ResultSink(Operator):
         return True
 
     cdef int get_output(self, Batch** out, WaitToken* token) except -1 nogil:
-        if self.finish_called and self.gathered != NULL and self.held == NULL:
+        if self.finish_called and self.gathered != NULL:
             self.take_gathered()
         if not self.push_rows(token):
             self.blocked_reason = WAIT_FOR_CONSUMER
@@ -194,7 +182,7 @@ cdef class ResultSink(Operator):
         return NEEDS_INPUT
 
     cdef int pause(self, WaitToken* token) except -1 nogil:
-        if self.gathered != NULL and self.held == NULL and self.part == NULL:
+        if self.gathered != NULL:
             self.take_gathered()
             self.push_rows(token)
         return 0
@@ -214,8 +202,6 @@ cdef class ResultSink(Operator):
         self.part = NULL
         batch_unref(self.held)
         self.held = NULL
-        batch_unref(self.waiting)
-        self.waiting = NULL
         buffer_unref(self.scratch)
         self.scratch = NULL
 

@@ -263,7 +263,9 @@ cdef class ContractCheck(Operator):
         try:
             if not self.opened or self.downstream != NULL:
                 self.refuse_misuse(b"pause", b"although it is no sink that was opened")
+            self.count_locks(-1)
             self.checked.pause(token)
+            self.count_locks(1)
         finally:
             qc_store(&self.inside, 0)
         return self.leave()
