@@ -163,7 +163,7 @@ cdef void free_idle_above(int64_t bytes_max) noexcept nogil:
 
 
 cdef void make_way(int64_t used) noexcept nogil:
-    """Free idle blocks of which there are too many beside `used` bytes in use."""
+    """Note a peak of `used` bytes in use, and free the idle blocks that are too many beside them."""
     note_peak(used - qc_load(&spare_bytes))
     if qc_load(&idle_bytes) > idle_bytes_max(used):
         free_idle_above(idle_bytes_max(used))

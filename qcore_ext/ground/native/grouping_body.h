@@ -589,6 +589,17 @@ static uint64_t sum_narrow_masked(const int64_t *values, const uint32_t *groups,
     }
 }
 
+/* Whether the first values that count are below 2**NARROW_BITS, so that it is worth trying. */
+static int first_are_narrow(const int64_t *values, const uint8_t *bits, int64_t n) {
+    Words8 words, seen = {0};
+    for (int64_t i = 0; i < NARROW_PROBE && i < n; i += 8) {
+        load_eight(values, bits, i, n, &words);
+        seen |= words ^ (Words8) ((Signed8) words >> 63);
+    }
+    for (int k = 1; k < 8; k++) seen[0] |= seen[k];
+    return seen[0] >> NARROW_BITS == 0;
+}
+
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
     if (n_groups <= 2) {
@@ -597,8 +608,7 @@ static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const 
         memcpy(sums, both, (size_t) n_groups * sizeof(int64_t));
         return seen;
     }
-    /* The first values tell whether it is worth trying. */
-    if (n_groups >= NARROW_GROUPS_MIN && magnitude_bits(values, n < NARROW_PROBE ? n : NARROW_PROBE) >> NARROW_BITS == 0) {
+    if (n_groups >= NARROW_GROUPS_MIN && first_are_narrow(values, bits, n)) {
         uint64_t seen = sum_narrow_masked(values, groups, bits, n, n_groups, sums);
         if (seen >> NARROW_BITS == 0) return seen;
     }
