@@ -19,7 +19,7 @@ from qcore_ext.aggregate.holistic cimport holistic_column
 from qcore_ext.aggregate.group_table cimport group_table_column
 from qcore_ext.aggregate.radix_groups cimport radix_groups_complete, radix_groups_drop
 from qcore_ext.aggregate.text_numbers cimport text_numbers_columns
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_batch, column_store_of
 from qcore_ext.rows.key_columns cimport key_columns_column
 from qcore_ext.rows.part_buffers cimport RADIX_PARTS
 
@@ -104,10 +104,7 @@ cdef Batch* parts_batch(
     cdef Buffer* scratch = NULL
     cdef ColumnStore* rows = NULL
     cdef GroupSet* groups
-    cdef Batch* out = NULL
-    cdef int32_t i
     cdef int64_t n, n_groups
-    cdef bint done = False
     try:
         scratch = buffer_new(account, sizeof(VectorScratch))
         rows = column_store_of(account, schema)
@@ -127,16 +124,10 @@ cdef Batch* parts_batch(
                 part[0] += 1
                 emitted[0] = 0
                 radix_groups_complete(radix, part[0])
-        out = batch_new(schema, rows.n_rows)
-        for i in range(schema.n_fields):
-            out.columns[i] = column_store_column(rows, i)
-        done = True
+        return column_store_batch(rows, schema)
     finally:
         buffer_unref(scratch)
         owner_unref(<Owner*> rows)
-        if not done:
-            batch_unref(out)
-    return out
 
 
 cdef bint is_count(AggregateCalls calls, const CallResult* result) noexcept nogil:

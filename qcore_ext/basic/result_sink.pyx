@@ -1,9 +1,9 @@
 """Sink that passes the result to its reader. It blocks while the reader's queue is full."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
-from qcore_ext.data.batch cimport Batch, batch_new, batch_ref, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch
+from qcore_ext.data.batch cimport Batch, batch_ref, batch_unref
+from qcore_ext.data.column cimport VectorScratch
 from qcore_ext.data.layout cimport batch_laid_out
 from qcore_ext.data.row_bytes cimport laid_out_bytes, rows_part, rows_that_fit
 from qcore_ext.data.schema cimport CSchema
@@ -12,7 +12,7 @@ from qcore_ext.ground.stats cimport WAIT_FOR_CONSUMER
 from qcore_ext.ground.wait_token cimport WaitToken
 from qcore_ext.flow.operator cimport ACCEPTED, BLOCKED, FINISHED, NEEDS_INPUT, REFUSED, Operator
 from qcore_ext.flow.batch_queue cimport QUEUE_CLOSED, QUEUE_WAIT, BatchQueue, QueueAnswer
-from qcore_ext.rows.column_store cimport ColumnStore, column_store_append, column_store_column, column_store_of
+from qcore_ext.rows.column_store cimport ColumnStore, column_store_append_batch, column_store_batch, column_store_of
 from qcore_ext.rows.nested_rows cimport schema_has_nested
 
 cdef enum:
@@ -82,10 +82,11 @@ cdef class ResultSink(Operator):
 
     cdef bint gather(self, Batch* batch) except -1 nogil:
         """Copy the rows of a small batch to those gathered. Returns False if it does not belong to them."""
-        cdef int64_t start = 0
         cdef int64_t bytes_max = self.queue.bytes_max // BYTES_SHARE
-        cdef int64_t n, n_bytes
-        if not self.may_hold_back or batch.n_selected * SMALL_SHARE > self.gathered_max or schema_has_nested(batch.schema):
+        cdef int64_t n_bytes
+        if not self.may_hold_back or batch.n_selected * SMALL_SHARE > self.gathered_max:
+            return False
+        if schema_has_nested(batch.schema):
             return False
         n_bytes = laid_out_bytes(batch, 0, batch.n_selected)
         if n_bytes > bytes_max or self.gathered != NULL and self.gathered_schema != batch.schema:
@@ -98,13 +99,7 @@ cdef class ResultSink(Operator):
             self.gathered_bytes = 0
         if self.scratch == NULL:
             self.scratch = buffer_new(self.account, sizeof(VectorScratch))
-        while start < batch.n_selected:
-            n = min(batch.n_selected - start, <int64_t> VECTOR_ROWS)
-            column_store_append(
-                self.gathered, batch.columns, start, batch.selection + start if batch.selection != NULL else NULL, n,
-                <VectorScratch*> self.scratch.data,
-            )
-            start += n
+        column_store_append_batch(self.gathered, batch, <VectorScratch*> self.scratch.data)
         self.gathered_bytes += n_bytes
         if (
             self.gathered.n_rows * SMALL_SHARE > (SMALL_SHARE - 1) * self.gathered_max
@@ -115,16 +110,7 @@ cdef class ResultSink(Operator):
 
     cdef int take_gathered(self) except -1 nogil:
         """Hold the gathered rows as a batch."""
-        cdef Batch* batch = batch_new(self.gathered_schema, self.gathered.n_rows)
-        cdef bint done = False
-        cdef int32_t i
-        try:
-            for i in range(self.gathered_schema.n_fields):
-                batch.columns[i] = column_store_column(self.gathered, i)
-            done = True
-        finally:
-            if not done:
-                batch_unref(batch)
+        cdef Batch* batch = column_store_batch(self.gathered, self.gathered_schema)
         self.drop_gathered()
         self.hold(batch)
         return 0

@@ -9,6 +9,7 @@ of a heap's rows is kept, their bytes are copied instead, so that the store does
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from qcore_ext.data.batch cimport Batch
 from qcore_ext.data.column cimport Column, VectorScratch
 from qcore_ext.data.schema cimport CSchema, DataType
 from qcore_ext.ground.memory cimport Arena, Buffer, MemoryAccount, Owner, OwnerList
@@ -43,6 +44,8 @@ cdef ColumnStore* column_store_of(MemoryAccount* account, const CSchema* schema)
 cdef int column_store_append(
     ColumnStore* store, Column** columns, int64_t start, const uint32_t* rows, int64_t n, VectorScratch* scratch,
 ) except -1 nogil
+# Append the selected rows of a batch.
+cdef int column_store_append_batch(ColumnStore* store, const Batch* batch, VectorScratch* scratch) except -1 nogil
 # Make the part with the most rows the store of the rows of all parts: it becomes parts[0] and gets space for them.
 # Returns a reference to it. Its rows from n_kept[0] on, the number it had, are undefined until column_store_copy has
 # copied them. After an error the parts may only be dropped.
@@ -58,6 +61,8 @@ cdef int column_store_copy(
 ) except -1 nogil
 # Keep a batch with the nested columns of rows that column_store_append appends. Takes a new reference to `part`.
 cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nogil
+# The rows as a batch of the schema, which the store's columns have. Nested columns are null. Afterwards as below.
+cdef Batch* column_store_batch(const ColumnStore* store, CSchema* schema) except NULL nogil
 # Column i, whose type must not be nested, as a flat column over all rows. The column may outlive the store. After this
 # call no rows may be appended to the store.
 cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil

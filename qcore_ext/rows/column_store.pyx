@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
+from qcore_ext.data.batch cimport Batch, batch_new, batch_unref
 from qcore_ext.data.column cimport (
     DICTIONARY, VECTOR_ROWS, VIEW_INLINE_BYTES, Column, StringView, Vector, VectorScratch, column_constant_null,
     column_heap, column_new,
@@ -176,6 +177,18 @@ cdef int column_store_append(
     return 0
 
 
+cdef int column_store_append_batch(ColumnStore* store, const Batch* batch, VectorScratch* scratch) except -1 nogil:
+    cdef const uint32_t* rows = batch.selection
+    cdef int64_t start = 0
+    while start < batch.n_selected:
+        column_store_append(
+            store, batch.columns, start, rows + start if rows != NULL else NULL,
+            min(batch.n_selected - start, <int64_t> VECTOR_ROWS), scratch,
+        )
+        start += VECTOR_ROWS
+    return 0
+
+
 cdef int column_store_keep_nested(ColumnStore* store, Owner* part) except -1 nogil:
     if store.nested == NULL:
         store.nested = owner_list_new()
@@ -258,6 +271,23 @@ cdef int column_store_copy(
                     )
         first += parts[part].n_rows
     return 0
+
+
+cdef Batch* column_store_batch(const ColumnStore* store, CSchema* schema) except NULL nogil:
+    cdef Batch* batch = batch_new(schema, store.n_rows)
+    cdef bint done = False
+    cdef int32_t i
+    try:
+        for i in range(batch.n_columns):
+            if schema.fields[i].type.id == TYPE_NESTED:
+                batch.columns[i] = column_constant_null(&schema.fields[i].type, store.n_rows)
+            else:
+                batch.columns[i] = column_store_column(store, i)
+        done = True
+    finally:
+        if not done:
+            batch_unref(batch)
+    return batch
 
 
 cdef Column* column_store_column(const ColumnStore* store, int32_t i) except NULL nogil:

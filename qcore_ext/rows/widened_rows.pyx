@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from qcore_ext.compute.widener cimport Widener
 from qcore_ext.data.batch cimport Batch, batch_new, batch_select, batch_unref
-from qcore_ext.data.column cimport VECTOR_ROWS, VectorScratch, column_constant_null, column_ref
+from qcore_ext.data.column cimport VectorScratch, column_constant_null, column_ref
 from qcore_ext.data.schema cimport (
     TYPE_NESTED, CSchema, DataType, schema_copy_field, schema_equal, schema_new, schema_set_field,
 )
@@ -15,38 +15,14 @@ from qcore_ext.ground.memory cimport (
 )
 from qcore_ext.rows.nested_rows cimport nested_fields, schema_has_nested
 from qcore_ext.rows.column_store cimport (
-    ColumnStore, column_store_append, column_store_column, column_store_keep_nested, column_store_of,
+    ColumnStore, column_store_append_batch, column_store_batch, column_store_keep_nested, column_store_of,
 )
-
-
-cdef Batch* batch_of(ColumnStore* store, CSchema* schema) except NULL nogil:
-    """The store's rows as a batch. Its nested columns are null, because the store keeps them in a separate list."""
-    cdef Batch* batch = batch_new(schema, store.n_rows)
-    cdef bint done = False
-    cdef int32_t i
-    try:
-        for i in range(batch.n_columns):
-            if schema.fields[i].type.id == TYPE_NESTED:
-                batch.columns[i] = column_constant_null(&schema.fields[i].type, store.n_rows)
-            else:
-                batch.columns[i] = column_store_column(store, i)
-        done = True
-    finally:
-        if not done:
-            batch_unref(batch)
-    return batch
 
 
 cdef int append_all(ColumnStore* store, Batch* batch, Account account) except -1 nogil:
     cdef Buffer* scratch = buffer_new(account.account, sizeof(VectorScratch))
-    cdef int64_t start = 0
     try:
-        while start < batch.n_rows:
-            column_store_append(
-                store, batch.columns, start, NULL, min(batch.n_rows - start, <int64_t> VECTOR_ROWS),
-                <VectorScratch*> scratch.data,
-            )
-            start += VECTOR_ROWS
+        column_store_append_batch(store, batch, <VectorScratch*> scratch.data)
     finally:
         buffer_unref(scratch)
     return 0
@@ -169,7 +145,7 @@ cdef ColumnStore* column_store_widen(
     try:
         out = column_store_of(account.account, wide)
         if store.n_rows > 0:
-            batch = batch_of(store, held)
+            batch = column_store_batch(store, held)
             widened = batch_widen(batch, wide, account)
             append_all(out, widened, account)
         keep_widened_parts(out, store, held, wide, account)
