@@ -4,7 +4,7 @@
    With few groups, an addition to a group's sum waits for the store of the row before, often to the same sum. Up to
    GROUPING_MASKED groups, each group has one vectorised pass without stores. Above that, four copies of the sums take
    every fourth row each. */
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -172,6 +172,12 @@ static void text_keys(const void *views, const uint8_t *valid, int64_t n, QcText
     }
 }
 
+static inline uint32_t number_at(const QcPositions *positions, uint64_t key) {
+    uint64_t product = key * positions->factor;
+    return positions->numbers[(product >> positions->position_shift & positions->position_mask)
+                              ^ positions->shifts[product >> positions->bucket_shift]];
+}
+
 #if defined(__AVX512BW__)
 /* The keys of eight rows, in pairs: each text by a masked load, without a branch on its length, which differs from row to
    row. Bit i of `valid` is that of row i. Returns the bits of the rows whose text is too long for a key. */
@@ -279,6 +285,88 @@ static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, u
     *n_longer = count;
     return whole;
 }
+#elif defined(__AVX2__)
+/* At distance 32 - n, what moves the last n - 16 bytes of a register to its start, and clears the others. */
+static const uint8_t move_last[32] = {0,  1,  2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,
+                                      128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128};
+
+/* text_key in a register. Nearly all texts are short, or of 16 bytes and more: of these two loads have all bytes. */
+static inline __m256i one_key(const char *view, int valid) {
+    uint32_t length;
+    const char *text;
+    memcpy(&length, view, 4);
+    if (valid && length >= 16 && length <= QC_TEXT_MAX) {
+        memcpy(&text, view + 8, 8);
+        __m128i rest = _mm_loadu_si128((const __m128i *) (text + length - 16));
+        rest = _mm_shuffle_epi8(rest, _mm_loadu_si128((const __m128i *) (move_last + 32 - length)));
+        return _mm256_set_m128i(_mm_insert_epi8(rest, (char) length, 15), _mm_loadu_si128((const __m128i *) text));
+    }
+    if (valid && length <= VIEW_INLINE)
+        return _mm256_set_m128i(_mm_insert_epi8(_mm_setzero_si128(), (char) length, 15),
+                                _mm_srli_si128(_mm_loadu_si128((const __m128i *) view), 4));
+    QcTextKey key = text_key(view, valid);
+    return _mm256_loadu_si256((const __m256i *) &key);
+}
+
+static inline int is_valid_row(const uint8_t *valid, int64_t i) { return !valid || (valid[i >> 3] >> (i & 7) & 1); }
+
+static inline __m256i mixed_words(__m256i words) {
+    const __m256i factors = _mm256_loadu_si256((const __m256i *) text_factors);
+    words = _mm256_xor_si256(words, _mm256_loadu_si256((const __m256i *) text_masks));
+    words = _mm256_xor_si256(words, _mm256_srli_epi64(words, 32));
+    /* The product of 64 bits from three of 32. */
+    __m256i upper = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(words, 32), factors),
+                                     _mm256_mul_epu32(words, _mm256_srli_epi64(factors, 32)));
+    words = _mm256_add_epi64(_mm256_mul_epu32(words, factors), _mm256_slli_epi64(upper, 32));
+    return _mm256_xor_si256(words, _mm256_srli_epi64(words, 32));
+}
+
+/* The fingerprints of four keys. */
+static inline __m256i four_prints(const __m256i *keys) {
+    __m256i a = mixed_words(keys[0]), b = mixed_words(keys[1]), c = mixed_words(keys[2]), d = mixed_words(keys[3]);
+    __m256i ab = _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+    __m256i cd = _mm256_add_epi64(_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
+    return _mm256_add_epi64(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
+}
+
+/* As above, a row at a time where four would need gathers, which are slower on processors without AVX-512. */
+static int64_t find_eights(const QcPositions *positions, const QcTextKey *known, const char *views, const uint8_t *valid,
+                           int64_t n, uint32_t *numbers, uint32_t *misses, int64_t *n_misses) {
+    const QcPositions at = *positions;  /* a copy, which the stores to `numbers` cannot change */
+    __m256i keys[64];
+    uint64_t prints[64];
+    int64_t i = 0, count = 0, whole = n & ~7;
+    while (i < whole) {
+        int64_t rows = whole - i < 64 ? whole - i : 64, k;
+        for (k = 0; k < rows; k++) keys[k] = one_key(views + 16 * (i + k), is_valid_row(valid, i + k));
+        for (k = 0; k < rows; k += 4) _mm256_storeu_si256((__m256i *) (prints + k), four_prints(keys + k));
+        for (k = 0; k < rows; k++) numbers[i + k] = number_at(&at, prints[k]);
+        for (k = 0; k < rows; k++) {
+            __m256i key = _mm256_loadu_si256((const __m256i *) (known + numbers[i + k]));
+            misses[count] = (uint32_t) (i + k);
+            count += _mm256_movemask_epi8(_mm256_cmpeq_epi64(key, keys[k])) != -1;
+        }
+        i += rows;
+    }
+    *n_misses = count;
+    return whole;
+}
+
+static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, uint64_t *hashes, uint32_t *longer,
+                           int64_t *n_longer) {
+    int64_t i, count = 0, whole = n & ~7;
+    for (i = 0; i < whole; i += 4) {
+        __m256i keys[4];
+        for (int k = 0; k < 4; k++) {
+            keys[k] = one_key(views + 16 * (i + k), is_valid_row(valid, i + k));
+            longer[count] = (uint32_t) (i + k);
+            count += (uint8_t) _mm256_extract_epi8(keys[k], 31) == QC_TEXT_LONGER;
+        }
+        _mm256_storeu_si256((__m256i *) (hashes + i), four_prints(keys));
+    }
+    *n_longer = count;
+    return whole;
+}
 #else
 static int64_t find_eights(const QcPositions *positions, const QcTextKey *known, const char *views, const uint8_t *valid,
                            int64_t n, uint32_t *numbers, uint32_t *misses, int64_t *n_misses) {
@@ -290,12 +378,6 @@ static int64_t hash_eights(const char *views, const uint8_t *valid, int64_t n, u
     return *n_longer = 0;
 }
 #endif
-
-static inline uint32_t number_at(const QcPositions *positions, uint64_t key) {
-    uint64_t product = key * positions->factor;
-    return positions->numbers[(product >> positions->position_shift & positions->position_mask)
-                              ^ positions->shifts[product >> positions->bucket_shift]];
-}
 
 static int64_t find_texts(const QcPositions *positions, const QcTextKey *keys, const void *views, const uint8_t *valid,
                           int64_t n, uint32_t *numbers, uint32_t *misses) {
@@ -437,6 +519,13 @@ static inline __attribute__((always_inline)) void load_eight(const void *values,
     uint8_t rows = bits_of_eight(bits, i, n);
 #if defined(__AVX512F__)
     *out = (Words8) _mm512_maskz_loadu_epi64((__mmask8) rows, at);
+#elif defined(__AVX2__)
+    const __m256i lanes = _mm256_setr_epi64x(1, 2, 4, 8), all = _mm256_set1_epi64x(rows);
+    const __m256i low = _mm256_cmpeq_epi64(_mm256_and_si256(all, lanes), lanes);
+    const __m256i upper = _mm256_slli_epi64(lanes, 4), high = _mm256_cmpeq_epi64(_mm256_and_si256(all, upper), upper);
+    __m256i *to = (__m256i *) out;
+    _mm256_store_si256(to, _mm256_maskload_epi64((const long long *) at, low));
+    _mm256_store_si256(to + 1, _mm256_maskload_epi64((const long long *) at + 4, high));
 #else
     for (int k = 0; k < 8; k++) (*out)[k] = rows >> k & 1 ? at[k] : 0;
 #endif
@@ -616,21 +705,52 @@ static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const 
 }
 #undef SUM_GROUPS
 #else
+typedef uint64_t Words4 __attribute__((vector_size(32)));
+typedef int64_t Signed4 __attribute__((vector_size(32)));
+typedef uint32_t Numbers4 __attribute__((vector_size(16)));
+enum { MASKED_SUMS = 8 };
+_Static_assert(GROUPING_MASKED <= MASKED_SUMS, "sum_masked has a case for each number of groups");
+
+/* Inlined for each number of groups, so that the sums of all groups stay in registers and each row is read once. */
+static inline __attribute__((always_inline)) uint64_t sum_by_masks(
+        const int64_t *values, const uint32_t *groups, int64_t n, const int n_groups, int64_t *sums) {
+    Words4 totals[MASKED_SUMS], seen = {0};
+    uint64_t last_seen = 0;
+    int64_t i = 0;
+    for (int k = 0; k < n_groups; k++) totals[k] = (Words4) {0};
+    for (; i + 4 <= n; i += 4) {
+        Words4 words;
+        Numbers4 numbers;
+        qc_prefetch_stream(values + i);
+        memcpy(&words, values + i, sizeof(words));
+        memcpy(&numbers, groups + i, sizeof(numbers));
+        Signed4 of = __builtin_convertvector(numbers, Signed4);
+        seen |= words ^ (Words4) ((Signed4) words >> 63);
+        for (int k = 0; k < n_groups; k++) totals[k] += words & (Words4) (of == (int64_t) k);
+    }
+    for (int k = 0; k < n_groups; k++) sums[k] = (int64_t) (totals[k][0] + totals[k][1] + totals[k][2] + totals[k][3]);
+    for (; i < n; i++) {
+        sums[groups[i]] = (int64_t) ((uint64_t) sums[groups[i]] + (uint64_t) values[i]);
+        last_seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
+    }
+    return last_seen | seen[0] | seen[1] | seen[2] | seen[3];
+}
+
+#define SUM_GROUPS(K) case K: return sum_by_masks(values, groups, n, K, sums);
+
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
-    uint64_t seen, masked[1 << 11];
+    uint64_t masked[1 << 11];
     if (bits) {
         mask_words((const uint64_t *) values, bits, n, masked);
         values = (const int64_t *) masked;
     }
-    seen = magnitude_bits(values, n);
-    for (uint32_t group = 0; group < n_groups; group++) {
-        int64_t sum = 0;
-        for (int64_t i = 0; i < n; i++) sum += groups[i] == group ? values[i] : 0;
-        sums[group] = sum;
+    switch (n_groups) {
+        SUM_GROUPS(1) SUM_GROUPS(2) SUM_GROUPS(3) SUM_GROUPS(4) SUM_GROUPS(5) SUM_GROUPS(6) SUM_GROUPS(7)
+        default: return sum_by_masks(values, groups, n, MASKED_SUMS, sums);
     }
-    return seen;
 }
+#undef SUM_GROUPS
 #endif
 
 static uint64_t sum_few(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
@@ -677,6 +797,27 @@ static void count_masked(const uint32_t *groups, const uint8_t *bits, int64_t n,
             counts[group] += __builtin_popcountll(
                 _mm512_mask_cmpeq_epi8_mask((__mmask64) counted, of, _mm512_set1_epi8((char) group)));
     }
+}
+#elif defined(__AVX2__)
+/* The groups of 32 rows in one register of bytes are compared with each group at once. */
+static void count_masked(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    int64_t i = 0;
+    for (int64_t group = 0; group < n_groups; group++) counts[group] = 0;
+    for (; i + 32 <= n; i += 32) {
+        uint32_t counted = ~0u;
+        const __m256i *from = (const __m256i *) (groups + i);
+        __m256i a = _mm256_packus_epi32(_mm256_loadu_si256(from), _mm256_loadu_si256(from + 1));
+        __m256i b = _mm256_packus_epi32(_mm256_loadu_si256(from + 2), _mm256_loadu_si256(from + 3));
+        /* Packing goes by halves of registers, and the order puts their fours of rows back. */
+        __m256i of = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order);
+        if (bits) memcpy(&counted, bits + (i >> 3), 4);
+        for (int64_t group = 0; group < n_groups; group++) {
+            __m256i same = _mm256_cmpeq_epi8(of, _mm256_set1_epi8((char) group));
+            counts[group] += __builtin_popcount((uint32_t) _mm256_movemask_epi8(same) & counted);
+        }
+    }
+    for (; i < n; i++) counts[groups[i]] += !bits || (bits[i >> 3] >> (i & 7) & 1);
 }
 #else
 static void count_masked(const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups, int64_t *counts) {

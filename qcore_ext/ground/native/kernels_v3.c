@@ -6,7 +6,7 @@
 #pragma GCC target("avx2,bmi,bmi2,fma,popcnt,lzcnt")
 #endif
 #include "dispatch.h"
-#define GROUPING_MASKED 5
+#define GROUPING_MASKED 8
 #include "simd_body.h"
 #include "probe_body.h"
 #include "grouping_body.h"

@@ -19,5 +19,8 @@ static inline void qc_prefetch_stream(const void *address) { __builtin_prefetch(
 #if defined(__AVX512F__)
 #include <immintrin.h>
 static inline __m512i qc_load_stream(const void *line) { qc_prefetch_stream(line); return _mm512_loadu_si512(line); }
+#elif defined(__AVX2__)
+#include <immintrin.h>
+static inline __m256i qc_load_stream(const void *at) { qc_prefetch_stream(at); return _mm256_loadu_si256((const __m256i *) at); }
 #endif
 #endif

@@ -2,7 +2,7 @@
 
    A store whose address depends on data delays look-ups that miss the caches (7 ns a row). So every loop here stores in
    order, and a second loop compacts. Gathers are intrinsics, because the compiler does not generate them. */
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -29,6 +29,18 @@ static void codes(const uint64_t *keys, int64_t n, uint64_t minimum, uint64_t ra
         __mmask8 inside = _mm512_cmple_epu64_mask(code, most);
         _mm512_storeu_si512(out + i, _mm512_maskz_mov_epi64(inside, code));
         store_flags(flags + i, inside);
+    }
+#elif defined(__AVX2__)
+    /* There is no comparison of unsigned words, but one of signed words: both sides are moved by half of all words. */
+    const __m256i least = _mm256_set1_epi64x((long long) minimum), half = _mm256_set1_epi64x(INT64_MIN);
+    const __m256i most = _mm256_xor_si256(_mm256_set1_epi64x((long long) range), half);
+    for (; i + 4 <= n; i += 4) {
+        __m256i code = _mm256_sub_epi64(_mm256_loadu_si256((const __m256i *) (keys + i)), least);
+        __m256i outside = _mm256_cmpgt_epi64(_mm256_xor_si256(code, half), most);
+        uint32_t inside = (uint32_t) _mm256_movemask_pd(_mm256_castsi256_pd(outside)) ^ 15;
+        inside = inside * 0x00204081u & 0x01010101u;    /* bit k to byte k */
+        _mm256_storeu_si256((__m256i *) (out + i), _mm256_andnot_si256(outside, code));
+        memcpy(flags + i, &inside, 4);
     }
 #endif
     for (; i < n; i++) {
@@ -109,6 +121,13 @@ static void filter_test(const uint32_t *filter, uint32_t mask, const uint32_t *h
    that few rows wait for memory at a time without it: a join with a million keys takes 24 ns a row then, not 16. */
 enum { LINES_AHEAD = 32 };
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* A bit for each of four words. */
+static inline unsigned equal_words(__m256i a, __m256i b) {
+    return (unsigned) _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b)));
+}
+#endif
+
 /* The slot of a line that has the key, or -1. *full: every slot is taken. */
 static inline int find_in_line(const QcSlot *line, int of_values, uint64_t key, int *full) {
 #if defined(__AVX512F__)
@@ -122,6 +141,14 @@ static inline int find_in_line(const QcSlot *line, int of_values, uint64_t key, 
         found &= taken >> 1;
         *full = taken == 0xAA;
     }
+    return found ? __builtin_ctz(found) >> 1 : -1;
+#elif defined(__AVX2__)
+    const __m256i wanted = _mm256_set1_epi64x((long long) key), none = _mm256_set1_epi64x(of_values ? -1 : 0);
+    __m256i low = _mm256_loadu_si256((const __m256i *) line), high = _mm256_loadu_si256((const __m256i *) (line + 2));
+    unsigned found = equal_words(low, wanted) | equal_words(high, wanted) << 4;
+    unsigned is_free = (equal_words(low, none) | equal_words(high, none) << 4) & (of_values ? 0x55 : 0xAA);
+    found &= of_values ? 0x55 : ~is_free >> 1 & 0x55;
+    *full = is_free == 0;
     return found ? __builtin_ctz(found) >> 1 : -1;
 #else
     for (int i = 0; i < QC_LINE_SLOTS; i++) {

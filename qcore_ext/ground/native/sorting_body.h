@@ -146,18 +146,6 @@ static void sort_few(uint64_t *words, int64_t n) {
     }
 }
 
-/* lane_orders[m]: the lanes whose bit in m is set, then the others, one byte each. */
-#define LANE_PLACE(m, i) \
-    (((m) >> (i)) & 1 ? __builtin_popcount((m) & ((1u << (i)) - 1)) \
-                      : __builtin_popcount(m) + __builtin_popcount(~(m) & ((1u << (i)) - 1)))
-#define LANE(m, i) ((uint64_t) (i) << 8 * LANE_PLACE(m, i))
-#define LANES(m) \
-    (LANE(m, 0) | LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
-#define LANES_4(m) LANES((m) + 0u), LANES((m) + 1u), LANES((m) + 2u), LANES((m) + 3u)
-#define LANES_16(m) LANES_4(m), LANES_4((m) + 4u), LANES_4((m) + 8u), LANES_4((m) + 12u)
-#define LANES_64(m) LANES_16(m), LANES_16((m) + 16u), LANES_16((m) + 32u), LANES_16((m) + 48u)
-static const uint64_t lane_orders[256] = {LANES_64(0u), LANES_64(64u), LANES_64(128u), LANES_64(192u)};
-
 /* The next place for a word below the pivot, and the end of the places for the others. */
 typedef struct { uint64_t *low, *high; } Divided;
 
