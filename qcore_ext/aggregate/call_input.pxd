@@ -15,10 +15,14 @@ ctypedef struct AggregateInput:
     int32_t n_compared          # for distinct calls: the number of arguments that are compared
     Buffer* scratch             # owned; CallScratch
     # Set by aggregate_input_load for its vector:
-    Vector[2] vectors           # the first two arguments, widened
-    const uint8_t* mask         # the rows that take part; NULL: all rows
+    const uint8_t* taken        # a bitmap of the rows that take part; NULL: all rows
     bint whole                  # all rows of `bits` take part
     bint nothing                # no row takes part
+    # What states are updated by: all rows, or those that take part if they are few.
+    Vector[2] vectors           # the first two arguments, widened
+    const uint32_t* groups
+    int64_t n
+    const uint8_t* mask         # of these rows, those that take part; NULL: all of them
 
 
 # `types` are the types of all loaded vectors.
@@ -28,7 +32,8 @@ cdef int aggregate_input_init(
 cdef void aggregate_input_free(AggregateInput* input) noexcept nogil
 cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexcept nogil      # frees the array too
 # `loaded` are all loaded vectors. If groups is NULL all rows belong to group 0. `bits` is a bitmap of the rows to load;
-# NULL: all rows. It must last as long as `mask`.
+# NULL: all rows. `groups` and `bits` must last as long as the input that is set.
 cdef int aggregate_input_load(
-    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* bits,
+    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n_groups, int64_t n,
+    const uint8_t* bits,
 ) except -1 nogil

@@ -8,11 +8,18 @@ from qcore_ext.aggregate.state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
 from qcore_ext.data.take cimport gather_validity, gather_width
-from qcore_ext.ground.bitmap cimport bit_get, bit_set
+from qcore_ext.ground.bitmap cimport bit_get, bit_set, qc_count_bits, qc_set_rows
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
 from qcore_ext.ground.dispatch cimport simd_kernels
+from qcore_ext.ground.grouping cimport GROUPING_FEW
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_free, group_table_new
+
+cdef enum:
+    # If at most this share of the rows takes part, their arguments are gathered, and states see no other row. A sum of
+    # integers with a mask costs each row 1.8 ns, and one that is gathered 3.5.
+    GATHERED_SHARE = 4
+    GATHERED_ROWS = 512         # VECTOR_ROWS / GATHERED_SHARE
 
 ctypedef struct Gathered:
     # For distinct calls: an argument of the rows that take part.
@@ -24,6 +31,7 @@ ctypedef struct CallScratch:
     uint8_t mask[VECTOR_BITMAP_BYTES]
     uint32_t rows[VECTOR_ROWS]
     uint32_t groups[VECTOR_ROWS]
+    char arguments[2][8192]             # GATHERED_ROWS values of sixteen bytes
     uint32_t pairs[VECTOR_ROWS]
     uint8_t met[VECTOR_ROWS]            # whether a row with this new pair was seen
     Gathered gathered[1]                # n_compared
@@ -123,7 +131,31 @@ cdef void restrict(AggregateInput* input, const uint8_t* bits, bint inverted, in
     input.mask = scratch.mask
 
 
-cdef int aggregate_input_load(
+cdef void gather_few(AggregateInput* input) noexcept nogil:
+    """If few rows take part, gather their arguments and groups."""
+    cdef CallScratch* scratch = <CallScratch*> input.scratch.data
+    cdef Vector* vector
+    cdef int64_t count = qc_count_bits(input.mask, input.n)
+    cdef int64_t i
+    cdef int32_t k
+    if count * GATHERED_SHARE > input.n:
+        return
+    qc_check(count <= GATHERED_ROWS, b"gathered arguments have space")
+    qc_set_rows(input.mask, input.n, scratch.rows)
+    for k in range(min(input.call.n_arguments, <int32_t> 2)):
+        vector = &input.vectors[k]
+        gather_width(vector.values, input.n, phys_width(vector.phys), scratch.rows, count, scratch.arguments[k])
+        vector.values = scratch.arguments[k]
+        vector.validity = NULL
+    for i in range(count):
+        scratch.groups[i] = input.groups[scratch.rows[i]]
+    input.groups = scratch.groups
+    input.n = count
+    input.mask = NULL
+    input.nothing = input.nothing or count == 0
+
+
+cdef int load_arguments(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n, const uint8_t* bits,
 ) except -1 nogil:
     cdef CallScratch* scratch = <CallScratch*> input.scratch.data
@@ -158,4 +190,18 @@ cdef int aggregate_input_load(
         input.whole = False
     for k in range(min(input.call.n_arguments, <int32_t> 2)):
         state_widen(&loaded[input.call.arguments[k]], n, scratch.widened[k], &input.vectors[k])
+    return 0
+
+
+cdef int aggregate_input_load(
+    AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n_groups, int64_t n,
+    const uint8_t* bits,
+) except -1 nogil:
+    load_arguments(input, loaded, groups, n, bits)
+    input.groups = groups
+    input.n = n
+    input.taken = input.mask
+    # With few groups the kernels take masks. An argument that may be null has a validity, which is not gathered.
+    if input.mask != NULL and n_groups > GROUPING_FEW and input.call.n_required == input.call.n_arguments:
+        gather_few(input)
     return 0

@@ -89,14 +89,16 @@ cdef int group_set_update(
     cdef AggregateInput* input
     cdef int32_t i
     for i in range(plan.n_inputs):
-        aggregate_input_load(&plan.inputs[i], vectors, numbers, n, bits)
+        aggregate_input_load(&plan.inputs[i], vectors, numbers, n_groups, n, bits)
     for i in range(plan.n_states):
         input = &plan.inputs[plan.states[i].input]
         if not input.nothing:
-            state_update(&groups.states[i], n_groups, numbers, n, input.vectors, input.mask, input.whole)
+            state_update(
+                &groups.states[i], n_groups, input.groups, input.n, input.vectors, input.mask, input.whole
+            )
     for i in range(plan.n_collections):
         input = &plan.inputs[plan.collections[i].input]
-        holistic_append(&groups.holistic[i], vectors, numbers, n, input.mask)
+        holistic_append(&groups.holistic[i], vectors, numbers, n, input.taken)
     return 0
 
 

@@ -14,7 +14,7 @@ from qcore_ext.aggregate.state_kind cimport (
     STATE_COUNT, STATE_FIRST, STATE_LAST, STATE_MAX, STATE_MIN, STATE_MOMENTS, STATE_SUM,
 )
 from qcore_ext.aggregate.sums cimport (
-    add_counts, count_bits, count_rows, sum_doubles, sum_integers, sum_narrow,
+    add_counts, count_rows, sum_doubles, sum_integers, sum_narrow,
 )
 from qcore_ext.data.column cimport (
     STORE_DECIMAL64, VECTOR_ROWS, Column, StringView, Vector, column_constant_null, column_new_flat,
@@ -23,7 +23,7 @@ from qcore_ext.data.schema cimport (
     PHYS_BOOL, PHYS_F32, PHYS_F64, PHYS_I8, PHYS_I16, PHYS_I32, PHYS_I64, PHYS_I128, PHYS_NONE, PHYS_U8, PHYS_U16,
     PHYS_U32, PHYS_U64, PHYS_VIEW, TYPE_DECIMAL, TYPE_FLOAT32, TYPE_FLOAT64, TYPE_INT64, DataType, phys_width,
 )
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get
+from qcore_ext.ground.bitmap cimport bit_clear, bit_get, qc_count_bits
 from qcore_ext.ground.check cimport qc_check, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Buffer, MemoryAccount, Owner, account_check, arena_new, buffer_grow, buffer_new, buffer_unref,
@@ -199,7 +199,7 @@ cdef int state_extend(AggregateState* state, int64_t n_groups) except -1 nogil:
 cdef void mark_seen(uint8_t* seen, const uint32_t* groups, int64_t n, const uint8_t* mask) noexcept nogil:
     cdef int64_t i
     if groups == NULL:
-        seen[0] |= (n if mask == NULL else count_bits(mask, n)) > 0
+        seen[0] |= (n if mask == NULL else qc_count_bits(mask, n)) > 0
     elif mask == NULL:
         for i in range(n):
             seen[groups[i]] = 1

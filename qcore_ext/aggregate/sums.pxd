@@ -10,8 +10,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from qcore_ext.data.column cimport Vector
 from qcore_ext.ground.wide cimport int128
 
-# The number of ones among the first n bits.
-cdef int64_t count_bits(const uint8_t* mask, int64_t n) noexcept nogil
 # If groups is NULL all rows belong to group 0. If mask is NULL all rows take part.
 cdef void count_rows(
     int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask,

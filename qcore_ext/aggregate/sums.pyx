@@ -1,17 +1,14 @@
 """Counts and sums by group, a vector at a time."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from qcore_ext.data.column cimport VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_I64, PHYS_U64
-from qcore_ext.ground.bitmap cimport bit_get
+from qcore_ext.ground.bitmap cimport bit_get, qc_count_bits
 from qcore_ext.ground.dispatch cimport grouping_kernels
 from qcore_ext.ground.grouping cimport GROUPING_FEW
 from qcore_ext.ground.wide cimport int128, wide_apply, wide_power_of_ten
-
-cdef extern from "native/clz.h" nogil:
-    int qc_popcount(uint64_t value)
 
 cdef enum:
     COPIES = 4
@@ -51,25 +48,13 @@ cdef void add_few(const double* values, const uint32_t* groups, int64_t n, doubl
 
 # --- counts ---
 
-cdef int64_t count_bits(const uint8_t* mask, int64_t n) noexcept nogil:
-    cdef int64_t i
-    cdef int64_t count = 0
-    cdef uint64_t word
-    for i in range(n >> 6):
-        memcpy(&word, mask + 8 * i, 8)
-        count += qc_popcount(word)
-    for i in range(n & ~63, n):
-        count += bit_get(mask, i)
-    return count
-
-
 cdef void count_rows(
     int64_t* counts, int64_t n_groups, const uint32_t* groups, int64_t n, const uint8_t* mask,
 ) noexcept nogil:
     cdef int64_t few[GROUPING_FEW]
     cdef int64_t i
     if groups == NULL or n_groups == 1:
-        counts[0] += n if mask == NULL else count_bits(mask, n)
+        counts[0] += n if mask == NULL else qc_count_bits(mask, n)
     elif n_groups <= GROUPING_FEW:
         grouping_kernels().count_few(groups, mask, n, n_groups, few)
         for i in range(n_groups):

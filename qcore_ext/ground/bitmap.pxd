@@ -6,6 +6,10 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 cdef extern from "native/bits.h" nogil:
     # The bits rows[0..n), in whole words of 64 bits. The bits behind the last row are ones.
     void qc_gather_bits(const uint8_t* bits, const uint32_t* rows, int64_t n, uint8_t* out)
+    # How many of n bits are set.
+    int64_t qc_count_bits(const uint8_t* bits, int64_t n)
+    # List the positions of those of n bits that are set. Returns how many.
+    int64_t qc_set_rows(const uint8_t* bits, int64_t n, uint32_t* rows)
     # Clear those of the bits at..at+n of `out` for which the bits start..start+n of `bits` are 0.
     void qc_clear_missing(uint8_t* out, int64_t at, const uint8_t* bits, int64_t start, int64_t n)
 

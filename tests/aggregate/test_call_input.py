@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from grouped import Call, check, hashable, present
@@ -35,6 +36,10 @@ def n_distinct_pairs(pairs: list[Any]) -> int:
 
 def sum_distinct(values: list[Any]) -> Any:
     return sum(set(present(values))) if present(values) else None
+
+
+def median(values: list[Any]) -> float | None:
+    return float(np.median(present(values))) if present(values) else None
 
 
 @pytest.mark.each_value
@@ -83,3 +88,43 @@ def test_q2_each_value_once_of_every_width(type: pa.DataType) -> None:
 def test_q2_values_met_in_one_group_are_new_in_another() -> None:
     table = pa.table({"k": [1, 1, 2, 2, 1, 3], "x": [5, 5, 5, 5, 5, None]})
     check(table, 1, [Call("count", 1, COUNT, n_distinct, distinct=True)], ["single"])
+
+
+@pytest.mark.parametrize("n_rows", [2048, 5003])
+@pytest.mark.parametrize("taken", [0, 1, 511, 512, 513, 2048])
+@pytest.mark.parametrize("n_groups", [64, 65, 700])
+def test_q2_few_rows_that_take_part(n_rows: int, taken: int, n_groups: int) -> None:
+    """Of each 2,048 rows `taken` have an argument; up to a quarter of them is gathered, above 64 groups."""
+    rng = np.random.default_rng(taken)
+    keys = np.concatenate([np.arange(n_groups), rng.integers(0, n_groups, n_rows)])
+    n = len(keys)
+    places = np.arange(n) % 2048
+    absent = rng.permutation(2048)[places] >= taken
+    numbers = rng.integers(-(10**9), 10**9, n)
+    table = pa.table({
+        "k": keys,
+        "x": pa.array(numbers, mask=absent),
+        "f": pa.array(numbers / 8, mask=absent),
+        "s": pa.array([f"text {number % 97}" for number in numbers], pa.string(), mask=absent),
+        "y": pa.array(rng.integers(0, 50, n), mask=rng.random(n) < 0.1),
+        "p": pa.array(~absent),
+    })
+    x, f, s, y, p = range(1, 6)
+    wide = pa.decimal128(38, 0)
+    check(table, 1, [
+        Call("sum", x, wide, lambda values: sum(present(values)) if present(values) else None),
+        Call("sum", f, pa.float64(), lambda values: sum(present(values)) if present(values) else None),
+        Call("min", x, COUNT, lambda values: min(present(values), default=None)),
+        Call("max", s, pa.string(), lambda values: max(present(values), default=None)),
+        Call("first", s, pa.string(), lambda values: next(iter(present(values)), None)),
+        Call("count", x, COUNT, n_present),
+        Call("count_null", x, COUNT, n_null),
+        Call("count", (x, y), COUNT, n_pairs),
+        Call("count", -1, COUNT, len, p),
+        Call("sum", y, wide, lambda values: sum(present(values)) if present(values) else None, p),
+    ])
+    check(table, 1, [
+        Call("count", y, COUNT, n_distinct, p, True),
+        Call("quantile_cont", (f, f), pa.float64(), lambda pairs: median([a for a, _ in pairs]), more=(((False, False),), 0.5)),
+        Call("sum", x, wide, lambda values: sum(present(values)) if present(values) else None),
+    ], steps=("single",))

@@ -386,7 +386,9 @@ static void mask_or(const uint8_t *a, const uint8_t *b, uint8_t *out, int64_t n)
 
 #define SELECT(name, type)                                                                                           \
     static void name(const uint8_t *mask, const void *pa, const void *pb, void *po, int64_t n) {                     \
-        const type *a = pa, *b = pb; type *o = po; LOOP o[i] = mask[i] ? a[i] : b[i]; }
+        const type *a = pa, *b = pb; type *o = po;                                                                   \
+        LOOP { const type from_a = a[i], from_b = b[i]; o[i] = mask[i] ? from_a : from_b; } }
+/* Both are read for each row, as compilers do not vectorise a load that depends on the mask. */
 SELECT(select_1, uint8_t)
 SELECT(select_2, uint16_t)
 SELECT(select_4, uint32_t)
