@@ -713,7 +713,8 @@ _Static_assert(GROUPING_MASKED <= MASKED_SUMS, "sum_masked has a case for each n
 
 /* Inlined for each number of groups, so that the sums of all groups stay in registers and each row is read once. */
 static inline __attribute__((always_inline)) uint64_t sum_by_masks(
-        const int64_t *values, const uint32_t *groups, int64_t n, const int n_groups, int64_t *sums) {
+        const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, const int n_groups, int64_t *sums) {
+    const Words4 lanes = {1, 2, 4, 8};
     Words4 totals[MASKED_SUMS], seen = {0};
     uint64_t last_seen = 0;
     int64_t i = 0;
@@ -725,29 +726,27 @@ static inline __attribute__((always_inline)) uint64_t sum_by_masks(
         memcpy(&words, values + i, sizeof(words));
         memcpy(&numbers, groups + i, sizeof(numbers));
         Signed4 of = __builtin_convertvector(numbers, Signed4);
+        if (bits) words &= (Words4) (((uint64_t) (bits[i >> 3] >> (i & 4)) & lanes) == lanes);
         seen |= words ^ (Words4) ((Signed4) words >> 63);
         for (int k = 0; k < n_groups; k++) totals[k] += words & (Words4) (of == (int64_t) k);
     }
     for (int k = 0; k < n_groups; k++) sums[k] = (int64_t) (totals[k][0] + totals[k][1] + totals[k][2] + totals[k][3]);
     for (; i < n; i++) {
+        if (bits && !(bits[i >> 3] >> (i & 7) & 1)) continue;
         sums[groups[i]] = (int64_t) ((uint64_t) sums[groups[i]] + (uint64_t) values[i]);
         last_seen |= (uint64_t) (values[i] ^ (values[i] >> 63));
     }
     return last_seen | seen[0] | seen[1] | seen[2] | seen[3];
 }
 
-#define SUM_GROUPS(K) case K: return sum_by_masks(values, groups, n, K, sums);
+#define SUM_GROUPS(K)                                                                                                \
+    case K: return bits ? sum_by_masks(values, groups, bits, n, K, sums) : sum_by_masks(values, groups, 0, n, K, sums);
 
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
-    uint64_t masked[1 << 11];
-    if (bits) {
-        mask_words((const uint64_t *) values, bits, n, masked);
-        values = (const int64_t *) masked;
-    }
     switch (n_groups) {
-        SUM_GROUPS(1) SUM_GROUPS(2) SUM_GROUPS(3) SUM_GROUPS(4) SUM_GROUPS(5) SUM_GROUPS(6) SUM_GROUPS(7)
-        default: return sum_by_masks(values, groups, n, MASKED_SUMS, sums);
+        SUM_GROUPS(1) SUM_GROUPS(2) SUM_GROUPS(3) SUM_GROUPS(4) SUM_GROUPS(5) SUM_GROUPS(6) SUM_GROUPS(7) SUM_GROUPS(8)
+        default: return 0;      /* there is no group, and no row */
     }
 }
 #undef SUM_GROUPS

@@ -748,7 +748,15 @@ static void range_u32(const uint32_t *values, int64_t n, uint32_t *least, uint32
 static int views_long(const void *views, int64_t n) {
     const uint32_t *words = views;
     uint32_t longest = 0;
-    LOOP longest = words[4 * i] > longest ? words[4 * i] : longest;
+    int64_t i = 0;
+#if defined(__AVX2__)
+    /* The greatest of all words by place; those of the lengths are read in the end. */
+    __m256i most = _mm256_setzero_si256();
+    for (; i + 2 <= n; i += 2) most = _mm256_max_epu32(most, _mm256_loadu_si256((const __m256i *) (words + 4 * i)));
+    longest = (uint32_t) _mm256_extract_epi32(most, 0);
+    if ((uint32_t) _mm256_extract_epi32(most, 4) > longest) longest = (uint32_t) _mm256_extract_epi32(most, 4);
+#endif
+    for (; i < n; i++) longest = words[4 * i] > longest ? words[4 * i] : longest;
     return longest > VIEW_INLINE;
 }
 
