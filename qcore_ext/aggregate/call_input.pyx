@@ -16,8 +16,8 @@ from qcore_ext.ground.grouping cimport GROUPING_FEW
 from qcore_ext.aggregate.group_table cimport group_table_assign, group_table_free, group_table_new
 
 cdef enum:
-    # If at most this share of the rows takes part, their arguments are gathered, and states see no other row. A sum of
-    # integers with a mask costs each row 1.8 ns, and one that is gathered 3.5.
+    # If at most one row in so many takes part, their arguments are gathered, and states see no other row. With a mask a
+    # sum passes over all rows up to four times.
     GATHERED_SHARE = 4
     GATHERED_ROWS = 512         # VECTOR_ROWS / GATHERED_SHARE
 

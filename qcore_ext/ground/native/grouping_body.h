@@ -1,9 +1,9 @@
 /* The kernels of grouping.h. kernels_v*.c include this file, each for its instruction set. Each defines GROUPING_MASKED:
-   up to this number of groups, one pass over the vector for each group is fastest.
+   up to this number of groups, sums in registers are fastest.
 
    With few groups, an addition to a group's sum waits for the store of the row before, often to the same sum. Up to
-   GROUPING_MASKED groups, each group has one vectorised pass without stores. Above that, four copies of the sums take
-   every fourth row each. */
+   GROUPING_MASKED groups, the sums of all groups stay in registers, and a comparison tells the rows of each. Above that,
+   four copies of the sums take every fourth row each. */
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -329,7 +329,7 @@ static inline __m256i four_prints(const __m256i *keys) {
     return _mm256_add_epi64(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
 }
 
-/* As above, a row at a time where four would need gathers, which are slower on processors without AVX-512. */
+/* As above, with the numbers and the known keys of one row at a time. */
 static int64_t find_eights(const QcPositions *positions, const QcTextKey *known, const char *views, const uint8_t *valid,
                            int64_t n, uint32_t *numbers, uint32_t *misses, int64_t *n_misses) {
     const QcPositions at = *positions;  /* a copy, which the stores to `numbers` cannot change */
