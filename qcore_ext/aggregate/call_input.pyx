@@ -8,7 +8,7 @@ from qcore_ext.aggregate.state cimport state_widen
 from qcore_ext.data.column cimport VECTOR_BITMAP_BYTES, VECTOR_ROWS, Vector
 from qcore_ext.data.schema cimport PHYS_U32, TYPE_UINT32, DataType, phys_width
 from qcore_ext.data.take cimport gather_validity, gather_width
-from qcore_ext.ground.bitmap cimport bit_get, bit_set, qc_count_bits, qc_set_rows
+from qcore_ext.ground.bitmap cimport bit_set, qc_count_bits, qc_set_rows
 from qcore_ext.ground.check cimport qc_check
 from qcore_ext.ground.memory cimport MemoryAccount, buffer_new, buffer_unref, struct_free
 from qcore_ext.ground.dispatch cimport simd_kernels
@@ -71,6 +71,17 @@ cdef void aggregate_inputs_free(AggregateInput* inputs, int32_t n_inputs) noexce
     struct_free(inputs)
 
 
+cdef int64_t list_taken(
+    CallScratch* scratch, const uint8_t* mask, const uint32_t* groups, int64_t n,
+) noexcept nogil:
+    """List the rows that take part, and their groups. Returns how many."""
+    cdef int64_t count = qc_set_rows(mask, n, scratch.rows)
+    cdef int64_t i
+    for i in range(count):
+        scratch.groups[i] = groups[scratch.rows[i]] if groups != NULL else 0
+    return count
+
+
 cdef int keep_first_of_pairs(
     AggregateInput* input, const Vector* loaded, const uint32_t* groups, int64_t n,
 ) except -1 nogil:
@@ -79,14 +90,9 @@ cdef int keep_first_of_pairs(
     cdef Vector[ARGUMENTS_MAX + 1] keys
     cdef const Vector* vector
     cdef int64_t before = input.pairs.n_groups
-    cdef int64_t count = 0
+    cdef int64_t count = list_taken(scratch, input.mask, groups, n)
     cdef int64_t i, fresh
     cdef int32_t k
-    for i in range(n):
-        if input.mask == NULL or bit_get(input.mask, i):
-            scratch.rows[count] = <uint32_t> i
-            scratch.groups[count] = groups[i] if groups != NULL else 0
-            count += 1
     keys[0].phys = PHYS_U32
     keys[0].values = scratch.groups
     keys[0].validity = NULL
@@ -136,19 +142,16 @@ cdef void gather_few(AggregateInput* input) noexcept nogil:
     cdef CallScratch* scratch = <CallScratch*> input.scratch.data
     cdef Vector* vector
     cdef int64_t count = qc_count_bits(input.mask, input.n)
-    cdef int64_t i
     cdef int32_t k
     if count * GATHERED_SHARE > input.n:
         return
     qc_check(count <= GATHERED_ROWS, b"gathered arguments have space")
-    qc_set_rows(input.mask, input.n, scratch.rows)
+    list_taken(scratch, input.mask, input.groups, input.n)
     for k in range(min(input.call.n_arguments, <int32_t> 2)):
         vector = &input.vectors[k]
         gather_width(vector.values, input.n, phys_width(vector.phys), scratch.rows, count, scratch.arguments[k])
         vector.values = scratch.arguments[k]
         vector.validity = NULL
-    for i in range(count):
-        scratch.groups[i] = input.groups[scratch.rows[i]]
     input.groups = scratch.groups
     input.n = count
     input.mask = NULL

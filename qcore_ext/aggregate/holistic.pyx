@@ -14,7 +14,7 @@ from qcore_ext.data.column cimport (
     column_new_flat, column_ref, column_take, column_unref, view_data,
 )
 from qcore_ext.data.schema cimport PHYS_NONE, PHYS_U32, PHYS_VIEW, TYPE_UINT32, Schema
-from qcore_ext.ground.bitmap cimport bit_clear, bit_get, bit_set, bitmap_bytes
+from qcore_ext.ground.bitmap cimport bit_clear, bit_set, bitmap_bytes, qc_set_rows
 from qcore_ext.ground.check cimport qc_check, qc_check_large_offsets, qc_check_rows
 from qcore_ext.ground.memory cimport (
     CHECK_ROWS, Arena, Owner, account_check, account_release, account_reserve, arena_new, arena_take, buffer_new,
@@ -80,12 +80,8 @@ cdef int holistic_append(
     cdef Vector[ARGUMENTS_MAX + 1] columns
     cdef uint32_t zeros[VECTOR_ROWS]
     cdef uint32_t chosen[VECTOR_ROWS]
-    cdef int64_t count = 0
-    cdef int64_t i
+    cdef int64_t count = qc_set_rows(mask, n, chosen)
     cdef int32_t k
-    for i in range(n):
-        chosen[count] = <uint32_t> i
-        count += mask == NULL or bit_get(mask, i)
     if groups == NULL:
         memset(zeros, 0, n * sizeof(uint32_t))
     columns[0].phys = PHYS_U32

@@ -8,7 +8,7 @@ cdef extern from "native/bits.h" nogil:
     void qc_gather_bits(const uint8_t* bits, const uint32_t* rows, int64_t n, uint8_t* out)
     # How many of n bits are set.
     int64_t qc_count_bits(const uint8_t* bits, int64_t n)
-    # List the positions of those of n bits that are set. Returns how many.
+    # List the positions of those of n bits that are set; NULL: all of them are. Returns how many.
     int64_t qc_set_rows(const uint8_t* bits, int64_t n, uint32_t* rows)
     # Clear those of the bits at..at+n of `out` for which the bits start..start+n of `bits` are 0.
     void qc_clear_missing(uint8_t* out, int64_t at, const uint8_t* bits, int64_t start, int64_t n)

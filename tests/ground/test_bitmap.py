@@ -1,11 +1,11 @@
-"""Bits that are gathered and cleared many at a time, against NumPy."""
+"""Bits that are gathered, counted, listed and cleared many at a time, against NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from qcore_testing.units import clear_missing, gather_bits
+from qcore_testing.units import clear_missing, gather_bits, set_rows
 
 
 def pack(bits: np.ndarray) -> np.ndarray:
@@ -24,6 +24,17 @@ def test_bits_of_rows(n: int) -> None:
     found = unpack(gather_bits(pack(bits), rows))
     assert (found[:n] == bits[rows]).all()
     assert found[n:].all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9, 1.0])
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 63, 64, 65, 127, 128, 2048, 5000])
+def test_rows_whose_bits_are_set(n: int, share: float) -> None:
+    """Bits behind the last row are set too, and do not count."""
+    bits = np.random.default_rng(n).random(n) < share
+    given = pack(np.concatenate([bits, np.ones(-n % 8, bool)]))
+    expected = np.flatnonzero(bits).tolist()
+    assert set_rows(given, n) == (expected, len(expected))
+    assert set_rows(None, n) == (list(range(n)), n)
 
 
 def test_bits_that_are_cleared_where_others_are() -> None:

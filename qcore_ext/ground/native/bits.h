@@ -31,9 +31,13 @@ static inline int64_t qc_count_bits(const uint8_t *bits, int64_t n) {
     return count;
 }
 
-/* List the positions of those of n bits that are set. Returns how many. */
+/* List the positions of those of n bits that are set; NULL: all of them are. Returns how many. */
 static inline int64_t qc_set_rows(const uint8_t *bits, int64_t n, uint32_t *rows) {
     int64_t count = 0;
+    if (!bits) {
+        for (; count < n; count++) rows[count] = (uint32_t) count;
+        return n;
+    }
     for (int64_t i = 0; i < n; i += 64)
         for (uint64_t word = qc_bits_word(bits, i, n); word; word &= word - 1)
             rows[count++] = (uint32_t) (i + __builtin_ctzll(word));

@@ -14,7 +14,7 @@ from qcore_ext.data.take cimport gather_width, log2_of, scatter_runs
 from qcore_ext.execution.batch_check cimport check_batch
 from qcore_ext.ground.arrow_memory cimport release_arrow_memory
 from qcore_ext.ground.atomic cimport qc_add, qc_load
-from qcore_ext.ground.bitmap cimport qc_clear_missing, qc_gather_bits
+from qcore_ext.ground.bitmap cimport qc_clear_missing, qc_count_bits, qc_gather_bits, qc_set_rows
 from qcore_ext.ground.dispatch cimport simd_kernels, sorting_kernels
 from qcore_ext.ground.memory cimport (
     Account, Buffer, Owner, buffer_grow, buffer_new, buffer_unref, owner_ref, owner_unref, struct_free, struct_new,
@@ -88,6 +88,26 @@ def gather_bits(const uint8_t[::1] bits, const uint32_t[::1] rows):
     if n > 0:
         qc_gather_bits(&bits[0], &rows[0], n, &view[0])
     return bytes(out)
+
+
+def set_rows(const uint8_t[::1] bits, int64_t n):
+    """Call qc_set_rows and qc_count_bits with a copy of exactly the size of `bits`, which may be None.
+
+    Returns the rows, and the number of set bits.
+    """
+    cdef uint8_t* source = NULL
+    cdef uint32_t* rows = <uint32_t*> malloc((n + 1) * sizeof(uint32_t))
+    cdef int64_t n_rows
+    try:
+        if bits is not None:
+            source = <uint8_t*> malloc(len(bits))
+            if len(bits) > 0:
+                memcpy(source, &bits[0], len(bits))
+        n_rows = qc_set_rows(source, n, rows)
+        return [rows[i] for i in range(n_rows)], n if source == NULL else qc_count_bits(source, n)
+    finally:
+        free(source)
+        free(rows)
 
 
 def gather(const uint8_t[::1] values, int width, const uint32_t[::1] rows):
