@@ -22,3 +22,15 @@ def test_levels_agree(duck, level, n_rows, spread):
         expected = oracle_join(duck, probe_side, build, kind, ["p"], ["b"])
         actual = hash_join(probe_side, build, kind, ["p"], ["b"])
         assert_same_rows(as_table(actual, expected), expected)
+
+
+@pytest.mark.parametrize("n_each", [1, 3])
+def test_a_key_of_zeros_is_in_no_free_slot(duck, level, n_each):
+    """Free slots are zeros. With several rows a key, the slots have groups."""
+    keys = (np.arange(1, 800) * 1_000_003_000_019).repeat(n_each)
+    build = pa.table({"b": keys, "v": range(len(keys))})
+    probe_side = pa.table({"p": np.concatenate([np.zeros(3000, np.int64), keys])})
+    for kind in ("inner", "left", "left_semi", "left_anti"):
+        expected = oracle_join(duck, probe_side, build, kind, ["p"], ["b"])
+        actual = hash_join(probe_side, build, kind, ["p"], ["b"])
+        assert_same_rows(as_table(actual, expected), expected)

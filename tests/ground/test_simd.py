@@ -41,6 +41,22 @@ def test_levels_agree_with_duckdb(level: int, n: int) -> None:
     assert len(evaluator.select_batch(batch)) == len(kept)
 
 
+@pytest.mark.parametrize("type", [pa.int32(), pa.int64()], ids=str)
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 2048, 2051])
+def test_comparisons_of_integers(level: int, type: pa.DataType, n: int) -> None:
+    """Many values are equal, and some are the least and the greatest."""
+    rng = np.random.default_rng(n)
+    bits = type.bit_width - 1
+    values = np.array([-(2**bits), -2, -1, 0, 1, 2, 2**bits - 1])
+    batch = pa.record_batch({name: pa.array(rng.choice(values, n), type) for name in "ab"})
+    a, b = col("a"), col("b")
+    for expr, sql in [
+        (a == b, "a = b"), (a != b, "a <> b"), (a < b, "a < b"), (a <= b, "a <= b"), (a > b, "a > b"), (a >= b, "a >= b"),
+        (a == 1, "a = 1"), (a != 1, "a <> 1"), (a < 1, "a < 1"), (a <= 1, "a <= 1"), (a > 1, "a > 1"), (a >= 1, "a >= 1"),
+    ]:  # fmt: skip
+        check(batch, expr, sql)
+
+
 POSITION_TYPES = {
     "a": pa.int8(),
     "b": pa.int16(),
