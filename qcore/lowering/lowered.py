@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore.expression.tree import Expr
 from qcore.lowering.recursion import OrderedUnion
-from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters
+from qcore.lowering.runtime_filters import KeyBound, RuntimeFilters, source_filter
 from qcore.plan import nodes as p
 from qcore.record import record
 from qcore_ext.flow.batch_queue import BatchQueue
@@ -137,6 +138,8 @@ class LoweredPlan:
         The number of drivers of a pipeline that can be split.
     scans : mapping of str to Scan
         The scan nodes whose splits come from the task, by id.
+    scan_filters : mapping of str to (Scan, Expr or None)
+        Each of them with its filter over the source's own column names.
     parts : sequence of callables
         Functions that make the objects that the drivers of a run share.
     key_bounds : mapping of str to sequence of KeyBound
@@ -154,3 +157,9 @@ class LoweredPlan:
     key_bounds: Mapping[str, Sequence[KeyBound]]
     results: int | None
     output: int | None
+
+    scan_filters: Mapping[str, tuple[p.Scan, Expr | None]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found = {id: (scan, source_filter(scan)) for id, scan in self.scans.items()}
+        object.__setattr__(self, "scan_filters", found)

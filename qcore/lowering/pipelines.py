@@ -31,9 +31,8 @@ from qcore.lowering.retyping import Programs
 from qcore.lowering.runtime_filters import (
     KeyBound,
     KeyFilters,
-    ScanKeys,
+    RowFilters,
     key_bounds,
-    row_filters,
     scan_conditions,
     scan_keys,
 )
@@ -43,13 +42,13 @@ from qcore.plan.planning_time import check_planning
 from qcore.plan.window_calls import operator_call
 from qcore.protocol_bridges import operator_maker, operator_name
 from qcore_ext.aggregate.aggregation import HashAggregation
+from qcore_ext.aggregate.calls import AggregateCalls
 from qcore_ext.basic.filter import Filter
 from qcore_ext.basic.limit import Limit, LimitState
 from qcore_ext.basic.project import Project
 from qcore_ext.basic.result_sink import ResultSink
 from qcore_ext.basic.scan import TableScan
 from qcore_ext.data.schema import Schema
-from qcore_ext.data.stored_rows import StoredRows
 from qcore_ext.exchange.local_exchange import LocalExchange
 from qcore_ext.exchange.local_partition import LocalPartition
 from qcore_ext.flow.drift import Drift
@@ -97,11 +96,6 @@ def _are_same_if_equal(field: pa.Field, other: pa.Field) -> bool:
     return type_ == other.type and field.nullable == other.nullable and not are_told_apart
 
 
-def _stored_rows(scan: p.Scan) -> StoredRows | None:
-    """The rows of a table in memory as drivers read them without the GIL; None if splits must be opened."""
-    return scan.source.stored_rows(scan.columns) if isinstance(scan.source, StoredTable) else None
-
-
 def predicate_programs(predicate: Expr, declared: pa.Schema) -> Programs:
     return Programs(lambda schema: compile_predicate(predicate, schema), [predicate], declared)
 
@@ -133,7 +127,7 @@ class Lowering:
         self._parts: list[MakePart] = []
         self._scans: dict[str, p.Scan] = {}
         self._key_bounds: dict[str, list[KeyBound]] = {}
-        self._scan_keys: dict[str, list[ScanKeys]] = {}
+        self._row_filters: dict[str, RowFilters] = {}
         self._key_filters = KeyFilters()
         self._shared: dict[str, p.Shared] = {}
         self._n_reads: Counter[str] = Counter()
@@ -201,25 +195,24 @@ class Lowering:
             held = pa.schema([field.with_name(name) for field, name in zip(held, node.columns, strict=True)])
         schema = Schema(held)
         drift = Drift.DRIFT_WITHIN if node.on_schema_change == "evolve" else Drift.DRIFT_NONE
-        stored = isinstance(node.source, StoredTable)
-        found = [] if stored else scan_conditions(node)
-        conditions = [(columns, self._part_of(predicate_programs(expr, held))) for columns, expr in found]
-        # Lowering the joins above the scan adds to them.
-        keys = [] if stored else self._scan_keys.setdefault(node.id, [])
+        table = node.source if isinstance(node.source, StoredTable) else None
+        filters = None
+        if table is None:
+            found = [(columns, self._part_of(predicate_programs(expr, held))) for columns, expr in scan_conditions(node)]
+            filters = self._row_filters[node.id] = RowFilters(node, found)
 
         def make(driver: int, run: Run) -> TableScan:
-            open_split, filters = run.open_split, run.filters
-            queue, batch_rows = run.split_queues[node.id], run.settings.batch_rows
+            open_split, bounds = run.open_split, run.filters
             return TableScan(
                 node.id,
                 run.memory,
-                queue,
+                run.split_queues[node.id],
                 schema,
-                lambda split: open_split(filters.apply(node), split),
-                batch_rows,
+                lambda split: open_split(bounds.apply(node), split),
+                run.settings.batch_rows,
                 drift,
-                row_filters(node, run, conditions, keys),
-                _stored_rows(node),
+                () if filters is None else filters.of_driver(run),
+                None if table is None else table.stored_rows(node.columns),
             )
 
         pipeline = Pipeline(self.threads)
@@ -445,6 +438,7 @@ class Lowering:
         schema = Schema(steps.partial_schema if step == "partial" else steps.final_schema)
         inputs = Schema(steps.partial_schema if step == "final" else steps.input_schema)
         part = None if programs is None else self._part_of(programs)
+        calls = AggregateCalls(steps.calls)
         pipeline.add(
             node.id,
             lambda driver, run: HashAggregation(
@@ -452,7 +446,7 @@ class Lowering:
                 run.memory,
                 None if part is None else run.parts[part],
                 len(steps.key_names),
-                steps.calls,
+                calls,
                 step,
                 schema,
                 input_schema=inputs,
@@ -519,8 +513,8 @@ class Lowering:
         for scan, bound in key_bounds(kind, probe, probe_keys or (), bridge):
             self._key_bounds.setdefault(scan, []).append(bound)
         all_keys = scan_keys(kind, probe, probe_keys or (), bridge)
-        if all_keys is not None:
-            self._scan_keys.setdefault(all_keys[0], []).append(all_keys[1])
+        if all_keys is not None and all_keys[0] in self._row_filters:
+            self._row_filters[all_keys[0]].keys.append(all_keys[1])
         key_pairs = list(zip(probe_keys or (), build_keys or (), strict=True))
         output = join_output(node, probe.schema, build.schema, key_pairs)
         stored = [name for side, name, _ in output if side == "build"]

@@ -17,7 +17,7 @@ for the rows that are left. The operators above drop the same rows again, so the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -82,6 +82,16 @@ def scan_keys(kind: str, probe: p.PlanNode, keys: Sequence[str], bridge: int) ->
     return scan.id, ScanKeys(tuple(map(scan.schema.names.index, columns)), bridge)
 
 
+def held_names(scan: p.Scan) -> dict[str, Expr]:
+    """By the name of each column of a scan: the column under the source's own name."""
+    return {name: col(held) for name, held in zip(scan.schema.names, scan.columns, strict=True)}
+
+
+def source_filter(scan: p.Scan) -> Expr | None:
+    """The scan's filter for pruning, over the source's own column names."""
+    return None if scan.filter is None else substitute(scan.filter, held_names(scan))
+
+
 def scan_conditions(scan: p.Scan) -> list[tuple[tuple[int, ...], Expr]]:
     """The conjuncts of a scan's filter by the columns that they read: the columns' positions, and a condition over the
     source's own names.
@@ -90,7 +100,7 @@ def scan_conditions(scan: p.Scan) -> list[tuple[tuple[int, ...], Expr]]:
     for part in [] if scan.filter is None else conjuncts(scan.filter):
         names = next((held for held in groups if column_names(part) <= held), column_names(part))
         groups.setdefault(names, []).append(part)
-    held = {name: col(held) for name, held in zip(scan.schema.names, scan.columns, strict=True)}
+    held = held_names(scan)
     return [
         (tuple(sorted(map(scan.schema.names.index, names))), substitute(condition, held))
         for names, parts in groups.items()
@@ -98,27 +108,54 @@ def scan_conditions(scan: p.Scan) -> list[tuple[tuple[int, ...], Expr]]:
     ]
 
 
-def row_filters(
-    scan: p.Scan, run: Run, conditions: Sequence[tuple[tuple[int, ...], int]], keys: Sequence[ScanKeys]
-) -> list[RowFilter]:
-    """The row filters of one driver's scan. `conditions` has the parts with programs. A filter is left out if no other
-    column is left when its columns have been read.
-    """
-    if not conditions and not keys:
-        return []
-    from qcore_ext.compute.condition_filter import ConditionFilter
-    from qcore_ext.join.build_key_filter import BuildKeyFilter
+# What makes a filter from its columns and a part of the run, the columns, and the part's number.
+_FilterStep = tuple[Callable[[tuple[int, ...], Any], "RowFilter"], tuple[int, ...], int]
 
-    made: list[tuple[tuple[int, ...], RowFilter]] = [
-        *((columns, ConditionFilter(columns, run.parts[part])) for columns, part in conditions),
-        *((one.columns, BuildKeyFilter(one.columns, run.parts[one.bridge])) for one in keys),
-    ]
-    filters, read = [], set[int]()
-    for columns, one in made:
-        read.update(columns)
-        if len(read) < len(scan.columns):
-            filters.append(one)
-    return filters
+
+class RowFilters:
+    """The row filters of a scan, of which each driver has its own.
+
+    Parameters
+    ----------
+    scan : Scan
+    conditions : sequence of (tuple of int, int)
+        The columns that a condition reads, and the part with its programs.
+
+    Attributes
+    ----------
+    keys : list of ScanKeys
+        Joins above the scan add to them while they are lowered.
+    """
+
+    def __init__(self, scan: p.Scan, conditions: Sequence[tuple[tuple[int, ...], int]]) -> None:
+        self.keys: list[ScanKeys] = []
+        self._scan = scan
+        self._conditions = conditions
+        self._chosen: list[_FilterStep] | None = None
+
+    def of_driver(self, run: Run) -> list[RowFilter]:
+        """Make the filters of one driver."""
+        if self._chosen is None:
+            self._chosen = self._choose()
+        return [make(columns, run.parts[part]) for make, columns, part in self._chosen]
+
+    def _choose(self) -> list[_FilterStep]:
+        """Leave out a filter if no other column is left when its columns have been read."""
+        if not self._conditions and not self.keys:
+            return []
+        from qcore_ext.compute.condition_filter import ConditionFilter
+        from qcore_ext.join.build_key_filter import BuildKeyFilter
+
+        given: list[_FilterStep] = [
+            *((ConditionFilter, columns, part) for columns, part in self._conditions),
+            *((BuildKeyFilter, one.columns, one.bridge) for one in self.keys),
+        ]
+        chosen, read = [], set[int]()
+        for one in given:
+            read.update(one[1])
+            if len(read) < len(self._scan.columns):
+                chosen.append(one)
+        return chosen
 
 
 @record(frozen=True)

@@ -227,7 +227,7 @@ class PolledQuery:
             raise PlanError("polled() over partitioned_output() needs a path: pages in memory are fetched from a Task")
         self.settings = settings
         self.schema: pa.Schema = lowered.schema
-        self._embedded = embedded = _Embedded(Scans(lowered.scans, settings), settings)
+        self._embedded = embedded = _Embedded(Scans(lowered, settings), settings)
         run = Run(lowered, settings, embedded.scans.open, recursion_opener(settings))
         embedded.queues = run.split_queues
         self._reader = None if run.results is None else QueueReader(run.results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,9 @@ from qcore.connectors.base import Table
 from qcore.connectors.files import SplitTable
 from qcore.connectors.view import expand_view
 from qcore.errors import PlanError
-from qcore.expression.tree import Expr, col, substitute
+from qcore.expression.tree import Expr
+from qcore.lowering.lowered import LoweredPlan
+from qcore.lowering.runtime_filters import source_filter
 from qcore.plan import nodes as p
 from qcore_ext.execution.task import Task as EngineTask
 from qcore_ext.ground.error_text import is_interrupt
@@ -27,15 +29,15 @@ SPLITS_PER_DRIVER = 8
 class Scans:
     """The scan nodes of one lowered plan, by id."""
 
-    def __init__(self, nodes: Mapping[str, p.Scan], settings: Settings) -> None:
+    def __init__(self, lowered: LoweredPlan, settings: Settings) -> None:
         self._settings = settings
-        self.nodes = nodes
+        self.nodes = lowered.scans
         self._tables: dict[str, Table] = {
             scan.id: scan.source if scan.source is not None else SplitTable(source_schema(scan), scan.on_schema_change)
             for scan in self.nodes.values()
         }
         #: The scan that was last opened at each node, and its filter over the source's names.
-        self._filters: dict[str, tuple[p.Scan, Expr | None]] = {}
+        self._filters: dict[str, tuple[p.Scan, Expr | None]] = dict(lowered.scan_filters)
 
     def open(self, scan: p.Scan, split: Any) -> Any:
         """Open a split as an Arrow stream."""
@@ -145,11 +147,3 @@ def source_schema(scan: p.Scan) -> pa.Schema:
     """The scan's output schema with the source's own column names."""
     pairs = zip(scan.schema, scan.columns, strict=True)
     return pa.schema([field.with_name(name) for field, name in pairs])
-
-
-def source_filter(scan: p.Scan) -> Expr | None:
-    """The scan's pruning filter over the source's own column names."""
-    if scan.filter is None:
-        return None
-    pairs = zip(scan.schema.names, scan.columns, strict=True)
-    return substitute(scan.filter, {name: col(held) for name, held in pairs})

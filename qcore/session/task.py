@@ -129,7 +129,7 @@ class Task:
         self.id = uuid.uuid4().hex if id is None else id
         self.plan = plan = lowered.plan
         self.schema: pa.Schema = lowered.schema
-        self._scans = Scans(lowered.scans, settings)
+        self._scans = Scans(lowered, settings)
         self._last_schema = self.schema
         run = Run(lowered, settings, self._scans.open, recursion_opener(settings), reader)
         self.memory: Account = run.memory

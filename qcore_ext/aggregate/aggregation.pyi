@@ -3,6 +3,7 @@ from typing import Any
 
 from typing_extensions import disjoint_base
 
+from qcore_ext.aggregate.calls import AggregateCalls
 from qcore_ext.aggregate.calls import partial_schema as partial_schema
 from qcore_ext.data.schema import Schema
 from qcore_ext.flow.operator import Operator
@@ -16,7 +17,7 @@ class HashAggregation(Operator):
         query_memory: Account,
         compile: Any,
         n_keys: int,
-        aggregates: list[Any],
+        aggregates: AggregateCalls | list[Any],
         step: str,
         output_schema: Schema,
         partial_groups_max: int = 131072,

@@ -109,9 +109,9 @@ cdef class HashAggregation(Operator):
         columns are the keys, arguments and filters.
     n_keys : int
         The number of keys. They are the first outputs of the program.
-    aggregates : list of (str, int, int, bool)
-        The calls, as AggregateCalls takes them. Positions are those of the program's outputs. Step 'final' reads the
-        columns of partial_schema instead; it uses only the functions and which calls have equal positions.
+    aggregates : AggregateCalls, or list of (str, int, int, bool)
+        The calls. Positions are those of the program's outputs. Step 'final' reads the columns of partial_schema
+        instead; it uses only the functions and which calls have equal positions.
     step : {'single', 'partial', 'final'}
         Calls that are distinct or holistic need 'single'. All rows of a group must then come to the same driver.
     output_schema : Schema
@@ -139,7 +139,7 @@ cdef class HashAggregation(Operator):
     """
 
     def __init__(
-        self, str node_id, Account query_memory, object compile, int32_t n_keys, list aggregates, str step,
+        self, str node_id, Account query_memory, object compile, int32_t n_keys, object aggregates, str step,
         Schema output_schema, int64_t partial_groups_max=131072, int64_t radix_groups_min=131072,
         Schema input_schema=None, bint ordered=False, object fences=None,
     ):
@@ -153,7 +153,7 @@ cdef class HashAggregation(Operator):
         self.compile = compile
         self.n_keys = n_keys
         self.declared = input_schema
-        self.calls = AggregateCalls(aggregates)
+        self.calls = aggregates if isinstance(aggregates, AggregateCalls) else AggregateCalls(aggregates)
         self.needs_all_rows = self.calls.needs_all_rows
         self.n_inputs = self.calls.n_inputs
         self.n_states = self.calls.n_states

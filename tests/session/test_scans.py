@@ -15,8 +15,9 @@ from qcore.config import Settings
 from qcore.connectors.arrow import ArrowSplit, ArrowTable
 from qcore.connectors.base import Split
 from qcore.expression.tree import Expr, column_names
+from qcore.lowering.runtime_filters import source_filter
 from qcore.plan import nodes as p
-from qcore.session.scans import SPLITS_PER_DRIVER, Scans, source_filter, source_schema
+from qcore.session.scans import SPLITS_PER_DRIVER, Scans, source_schema
 from qcore.session.task import lower_plan
 
 ROWS = pa.table({"a": range(100), "b": [i % 7 for i in range(100)]})
@@ -54,7 +55,7 @@ def test_v10_sources_see_their_own_names() -> None:
     filter = source_filter(scan)
     assert filter is not None
     assert column_names(filter) == {"a"}
-    scans = Scans({scan.id: scan}, Settings.make(3))
+    scans = Scans(lower_plan(scan, 3), Settings.make(3))
     splits = list(scans.splits(scan))
     (asked,) = table.asked
     assert (asked[0], asked[2]) == (("b", "a"), 3 * SPLITS_PER_DRIVER)
