@@ -15,6 +15,7 @@ from qcore.optimizer.build_sides import choose_build_sides
 from qcore.optimizer.cardinality import Estimator, StatisticsOf
 from qcore.optimizer.columns import prune_columns
 from qcore.optimizer.common_conditions import factor_conditions
+from qcore.optimizer.conditional_aggregates import filter_aggregates
 from qcore.optimizer.constant_columns import replace_constant_columns
 from qcore.optimizer.distinct_aggregates import group_distinct_values
 from qcore.optimizer.empty_relations import drop_empty_relations, is_empty
@@ -79,6 +80,7 @@ _ORDERED_RULES: tuple[tuple[str, Callable[[PlanNode, _Context], PlanNode]], ...]
     ("distinct_aggregates", lambda node, context: group_distinct_values(node, context.ids)),
     ("ordered_rows", lambda node, context: mark_ordered_rows(node, context.estimator, context.ids)),
     ("partitioned_rows", lambda node, context: partition_rows_first(node, context.estimator, context.ids)),
+    ("conditional_aggregates", lambda node, context: filter_aggregates(node)),
     ("columns", lambda node, context: prune_columns(node, context.output, context.ids)),
     ("existence_joins", lambda node, context: make_existence_joins(node)),
     ("projections", lambda node, context: merge_projections(node)),
@@ -100,6 +102,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "groups_before_joins": frozenset({"Aggregate"}),
     "ordered_rows": frozenset({"Aggregate"}),
     "partitioned_rows": frozenset({"Aggregate"}),
+    "conditional_aggregates": frozenset({"Aggregate"}),
     "semi_joins": frozenset({"left_semi", "left_anti"}),
     "outer_joins": frozenset({"left", "left_anti"}),
     "existence_joins": frozenset({*LEFT_ONLY, *MARK_KINDS, "distinct rows"}),
