@@ -10,9 +10,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from qcore.config import Settings
+from qcore.lowering.runtime_filters import source_filter
 from qcore.plan import nodes as p
 from qcore.session.result import Result
-from qcore.lowering.runtime_filters import source_filter
 from qcore.spark.file_assignment import assign_splits, group_partitions
 from qcore.spark.fragments import Limits, Stage, estimated_rows, next_stages, with_output
 from qcore.spark.page_files import PagesTable, QueryFolder

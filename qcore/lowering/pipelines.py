@@ -198,8 +198,9 @@ class Lowering:
         table = node.source if isinstance(node.source, StoredTable) else None
         filters = None
         if table is None:
-            found = [(columns, self._part_of(predicate_programs(expr, held))) for columns, expr in scan_conditions(node)]
-            filters = self._row_filters[node.id] = RowFilters(node, found)
+            conditions = [(columns, predicate_programs(expr, held)) for columns, expr in scan_conditions(node)]
+            filters = RowFilters(node, [(columns, self._part_of(programs)) for columns, programs in conditions])
+            self._row_filters[node.id] = filters
 
         def make(driver: int, run: Run) -> TableScan:
             open_split, bounds = run.open_split, run.filters

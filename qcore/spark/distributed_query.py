@@ -14,11 +14,11 @@ import pyarrow as pa
 from qcore.config import Settings, bytes_of
 from qcore.connectors.base import Split
 from qcore.errors import Cancelled, PlanError, Timeout
+from qcore.lowering.runtime_filters import source_filter
 from qcore.plan import nodes as p
 from qcore.session.explain import explain_plan
 from qcore.session.plan_cache import PlannedQuery
 from qcore.session.result import Result
-from qcore.lowering.runtime_filters import source_filter
 from qcore.spark.carriers import Carrier, FolderCarrier, carrier_of
 from qcore.spark.driver_job import DriverJob
 from qcore.spark.exchange import shared_folder

@@ -16,6 +16,7 @@ import pytest
 
 import qcore
 from answers_of import Answer, assert_answers
+from qcore.lowering.runtime_filters import RowFilters
 from sweeps import every
 
 BENCH = Path(__file__).parents[2] / "bench" / "tpc"
@@ -174,7 +175,7 @@ def test_plans_of_tables_in_memory(
 ) -> None:
     """Q4: joins read and give at most three times the rows of the plan from Parquet, whose footers count values."""
     # Row filters drop rows of files alone. The plans are compared without them.
-    monkeypatch.setattr("qcore.lowering.pipelines.row_filters", lambda *arguments: [])
+    monkeypatch.setattr(RowFilters, "of_driver", lambda filters, run: [])
     in_memory, in_files, queries = racers(suite)
     rows, rows_of_files = (rows_in_joins(session.sql(queries[query])) for session in (in_memory, in_files))
     assert rows <= 3 * max(rows_of_files, ROWS_NOT_COUNTED), in_memory.sql(queries[query]).explain()

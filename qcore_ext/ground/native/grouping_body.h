@@ -745,7 +745,10 @@ static inline __attribute__((always_inline)) uint64_t sum_by_masks(
 static uint64_t sum_masked(const int64_t *values, const uint32_t *groups, const uint8_t *bits, int64_t n, int64_t n_groups,
                            int64_t *sums) {
     switch (n_groups) {
-        SUM_GROUPS(1) SUM_GROUPS(2) SUM_GROUPS(3) SUM_GROUPS(4) SUM_GROUPS(5) SUM_GROUPS(6) SUM_GROUPS(7) SUM_GROUPS(8)
+        SUM_GROUPS(1) SUM_GROUPS(2)
+#if GROUPING_MASKED > 2
+        SUM_GROUPS(3) SUM_GROUPS(4) SUM_GROUPS(5) SUM_GROUPS(6) SUM_GROUPS(7) SUM_GROUPS(8)
+#endif
         default: return 0;      /* there is no group, and no row */
     }
 }
