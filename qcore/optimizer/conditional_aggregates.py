@@ -42,6 +42,8 @@ def _with_filter(call: AggregateCall, schema: pa.Schema) -> AggregateCall:
     if not isinstance(case, Case) or len(case.branches) != 1 or not _is_null(case.otherwise):
         return call
     ((condition, value),) = case.branches
+    if expr_type(condition, schema) != pa.bool_():
+        return call  # NULL
     if isinstance(value, Literal) and value.value is not None and call.function == "count" and not call.distinct:
         return replace(call, arguments=(), filter=condition)
     # Another expression would be computed for all rows, and could fail where the condition is false.

@@ -51,6 +51,8 @@ def test_a_count_of_constants_counts_rows() -> None:
         "sum(case when d > 0 then x / d end)",
         "sum(case when c then x end) filter (where d > 1)",
         "sum(case when c then 1 end)",
+        "sum(case when null then x end)",
+        "count(case when null then 1 end)",
         "count(distinct case when c then x end)",
         "count(distinct case when c then 1 end)",
         "array_agg(case when c then x end order by d)",
