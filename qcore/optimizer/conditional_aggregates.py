@@ -42,8 +42,9 @@ def _with_filter(call: AggregateCall, schema: pa.Schema) -> AggregateCall:
     if not isinstance(case, Case) or len(case.branches) != 1 or not _is_null(case.otherwise):
         return call
     ((condition, value),) = case.branches
+    # The condition of CASE may be an untyped NULL, that of a filter may not.
     if expr_type(condition, schema) != pa.bool_():
-        return call  # NULL
+        return call
     if isinstance(value, Literal) and value.value is not None and call.function == "count" and not call.distinct:
         return replace(call, arguments=(), filter=condition)
     # Another expression would be computed for all rows, and could fail where the condition is false.

@@ -38,6 +38,12 @@ def test_one_branch(function: str, otherwise: str) -> None:
     assert (repr(found.arguments), repr(found.filter)) == ("(x,)", "c")
 
 
+def test_distinct_values() -> None:
+    """Another distinct aggregate has a filter: then the values are not grouped first, which would leave no CASE."""
+    found = check("count(distinct case when c then x end) as u, count(distinct d) filter (where d > 1)")
+    assert [(one.distinct, repr(one.filter)) for one in found] == [(True, "c"), (True, "(d > 1)")]
+
+
 def test_a_count_of_constants_counts_rows() -> None:
     (found,) = check("count(case when c then 1 end)")
     assert (found.arguments, repr(found.filter)) == ((), "c")
@@ -55,6 +61,8 @@ def test_a_count_of_constants_counts_rows() -> None:
         "count(case when null then 1 end)",
         "count(distinct case when c then x end)",
         "count(distinct case when c then 1 end)",
+        "count(distinct case when c then 1 end) as u, count(distinct d) filter (where d > 1)",
+        "sum(case when c then x else cast(null as double) end)",
         "array_agg(case when c then x end order by d)",
         "first(case when c then x end order by d)",
     ],
